@@ -59,12 +59,12 @@ def doctor_command(ctx: click.Context, /, **values: Any) -> None:
 def _diagnosis(values: Mapping[str, Any], place: Mapping[str, Any], patience: float) -> dict[str, Any]:
     from dkernel.cli.diagnostics.doctor import diagnose
     from dkernel.errors import ClusterError
-    from dkernel.streaming.execution.connect import client_at, dashboard_of
+    from dkernel.streaming.execution.connect import client_at, find_dashboard
 
     try:
         with client_at(**place) as client:
             diagnosis = diagnose(client, _job(values, client), patience).as_dict()
-            return diagnosis if client is None else {**_cluster(client, dashboard_of(client)), **diagnosis}
+            return diagnosis if client is None else {**_cluster(client, find_dashboard(client)), **diagnosis}
     except ClusterError as error:
         finding = {"check": "workers", "where": "scheduler", "found": str(error)}
         remedy = "Start a scheduler (dask scheduler), or correct the address."

@@ -72,7 +72,7 @@ def evaluate_command(ctx: click.Context, /, **values: Any) -> None:
 def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
     from dkernel.cli.run_record import open_model, open_run
     from dkernel.inference.evaluate import evaluate_model as run
-    from dkernel.solvers.reservoir_split import rows_of
+    from dkernel.solvers.reservoir_split import read_sample
     from dkernel.solvers.sizes import MOST_HOLDOUT
 
     model = open_model(values, record)
@@ -84,7 +84,7 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
         if rejected := note_rejected(source)["rows_rejected"]:
             figures["rejected"] = rejected
         wanted = values["report"] or values["importance"]
-        drawn = rows_of(source, executor, MOST_HOLDOUT) if wanted else None
+        drawn = read_sample(source, executor, MOST_HOLDOUT) if wanted else None
         if values["importance"]:
             figures["importance"] = _importance(model, drawn)
     record.note(input_fingerprint=source.fingerprint, rows_out=0, **note_rejected(source))

@@ -447,9 +447,9 @@ def _check_limit(limit: str) -> None:
     """Refuse a limit under which no worker starts, before any is started."""
     from dkernel.errors import MemoryBudgetError
     from dkernel.streaming.cost import WORKER_BASE
-    from dkernel.streaming.execution.connect import bytes_of
+    from dkernel.streaming.execution.connect import parse_memory_limit
 
-    if 0 < (bytes_of(limit) or 0) < WORKER_BASE:
+    if 0 < (parse_memory_limit(limit) or 0) < WORKER_BASE:
         least = f"{WORKER_BASE // 2**20}MiB"
         raise MemoryBudgetError(
             f"--memory-limit {limit}: a worker process takes {least} before it has read a row. Give more than "

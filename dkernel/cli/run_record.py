@@ -163,7 +163,7 @@ class Record:
 @contextmanager
 def open_run(record: Record, values: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
     """Start the Progress and the Executor that the run options ask for, and note both in the record."""
-    from dkernel.streaming.execution.connect import connect, dashboard_of
+    from dkernel.streaming.execution.connect import connect, find_dashboard
 
     start_collector()
     # The last phase ends with its work: a cluster takes a third of a second to close.
@@ -172,7 +172,7 @@ def open_run(record: Record, values: Mapping[str, Any], place: Mapping[str, Any]
         if values.get("scheduler") or values.get("scheduler_file"):  # other workers are processes of this tree
             record.executor = executor
         record.note(executor=executor.name)
-        if (dashboard := dashboard_of(getattr(executor, "client", None))) is not None:
+        if (dashboard := find_dashboard(getattr(executor, "client", None))) is not None:
             record.note(dashboard=dashboard)
             progress.message(f"dashboard: {dashboard}")
         try:

@@ -274,7 +274,7 @@ def _read_eval_rows(values: Mapping[str, Any], executor: Any, source: Any, recip
     """Read --eval-set as the rows of the source are read; a uniform sample if they are many."""
     from dkernel.data.writers.collisions import find_in_both
     from dkernel.errors import DataError
-    from dkernel.solvers.reservoir_split import count_weighted, rows_of
+    from dkernel.solvers.reservoir_split import count_weighted, read_sample
     from dkernel.solvers.sizes import MOST_HOLDOUT
     from dkernel.streaming.open_files import open_files
 
@@ -296,7 +296,7 @@ def _read_eval_rows(values: Mapping[str, Any], executor: Any, source: Any, recip
     )
     if both := find_in_both(judges.files, source.files):
         raise DataError(f"{both} is among DATA and --eval-set: rows that are learned from do not judge. Give others.")
-    return rows_of(count_weighted(judges, executor), executor, MOST_HOLDOUT, recipe.seed)
+    return read_sample(count_weighted(judges, executor), executor, MOST_HOLDOUT, recipe.seed)
 
 
 def open_for(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None) -> tuple[Any, "Recipe"]:

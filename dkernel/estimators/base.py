@@ -54,7 +54,7 @@ from dkernel.model.model_file import digest_of
 from dkernel.model.parameters import hint_for_removed
 from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import SOLVERS, early_end
-from dkernel.solvers.reservoir_split import rows_of
+from dkernel.solvers.reservoir_split import read_sample
 from dkernel.solvers.sizes import MOST_HOLDOUT
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.execution.connect import default_executor
@@ -370,7 +370,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         source = source_of(self, X, y, weight, recipe.dtype, fitting=False, encode={"encoding": encoding})
         if source.label is None:
             raise DataError("eval_set has no label to judge by: open the source with one.")
-        return rows_of(source, executor, MOST_HOLDOUT, recipe.seed)
+        return read_sample(source, executor, MOST_HOLDOUT, recipe.seed)
 
     def _call_back(self, line: dict[str, Any]) -> bool:
         """Call every callback with a line of the history; True if one of them ends the passes."""

@@ -16,7 +16,7 @@ from dkernel.inference.feature_moments import OneClass, Phi
 from dkernel.model.model import Model
 from dkernel.model.model_file import digest_of
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.solvers.one_class import Path, begin, sums_of, widths
+from dkernel.solvers.one_class import Path, begin, sum_losses, widths
 from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.execution.connect import default_executor
 
@@ -155,7 +155,7 @@ class OneClassSVM(OutlierMixin, LinearCoefficients, Embedding):
             zones = widths(first)
             path = Path(v, zones, float(self.nu))
             while not path.over:
-                path.update(sums_of(F, path.points, path.width))
+                path.update(sum_losses(F, path.points, path.width))
         return path.v, zones[-1:]
 
     def decision_function(self, X: Any) -> Any:

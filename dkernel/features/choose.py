@@ -13,7 +13,7 @@ from dkernel.features.closures import ImageMap, ProductMap, WeightedMap
 from dkernel.features.column_subset import SelectedMap
 from dkernel.features.concatenation import StackedMap
 from dkernel.features.monomials import MonomialMap, TaylorMap
-from dkernel.features.power_series import degree_shares, series_of
+from dkernel.features.power_series import degree_shares, find_power_series
 from dkernel.features.random.chi2 import Chi2Map
 from dkernel.features.random.fourier import FourierMap
 from dkernel.features.random.maclaurin import MaclaurinMap
@@ -236,7 +236,7 @@ class _Draw:
             "none": self._constant,
         }
         # A sum that is one power series needs no more than one map, where that is a map of power series.
-        if isinstance(kernel, Sum) and (self.word in ("random", "fourier") or series_of(kernel) is None):
+        if isinstance(kernel, Sum) and (self.word in ("random", "fourier") or find_power_series(kernel) is None):
             return self._sum(kernel, n)
         return makers[self.word](kernel, n)
 
@@ -298,7 +298,7 @@ class _Draw:
         return FourierMap.draw(kernel, self.n_in, n, self.seed, self.sampling, self.form)
 
     def _maclaurin(self, kernel: Kernel, n: int) -> FeatureMap:
-        if series_of(kernel) is None:
+        if find_power_series(kernel) is None:
             raise self._refusal(kernel, "it is not a power series of the inner product")
         return MaclaurinMap.draw(kernel, self.n_in, n, self.seed)
 
@@ -344,7 +344,7 @@ class _Draw:
         if isinstance(kernel, Polynomial):
             factor = MonomialMap(replace(kernel, degree=1), self.n_in)
             return TensorSketchMap.draw(kernel, [factor], [kernel.degree], n, self.seed)
-        if series_of(kernel) is not None and not isinstance(kernel, Product):
+        if find_power_series(kernel) is not None and not isinstance(kernel, Product):
             return self._series_sketch(kernel, n)
         if isinstance(kernel, Product):
             return self._product(kernel, n)
@@ -353,7 +353,7 @@ class _Draw:
 
     def _series_sketch(self, kernel: Kernel, n: int) -> FeatureMap:
         """Degrees 0 and 1 as they are, and a sketch for each degree above."""
-        series = series_of(kernel)
+        series = find_power_series(kernel)
         assert series is not None
         low = MonomialMap(kernel, self.n_in, most=1)
         if low.n_components >= n:

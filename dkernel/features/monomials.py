@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.features.dense_maps import TiledMap, WholeMap, in_groups
-from dkernel.features.power_series import series_of
+from dkernel.features.power_series import find_power_series
 from dkernel.kernels import Gaussian, Kernel
 
 
@@ -34,7 +34,7 @@ class MonomialMap(TiledMap):
     arguments = ("kernel", "n_in", "most")
 
     def __init__(self, kernel: Kernel, n_in: int, most: int | None = None) -> None:
-        series = series_of(kernel)
+        series = find_power_series(kernel)
         if series is None:
             raise UnsupportedError(
                 f"{kernel!r} has no finite number of monomials: it is not a polynomial of the inner product. "
@@ -52,7 +52,7 @@ class MonomialMap(TiledMap):
     @staticmethod
     def count(kernel: Kernel, n_in: int) -> int | None:
         """Number of columns that there would be; None where the kernel is no polynomial of ⟨x, z⟩."""
-        series = series_of(kernel)
+        series = find_power_series(kernel)
         return None if series is None else sum(comb(n_in + N - 1, N) for N, a in enumerate(series) if a > 0)
 
     @property

@@ -47,7 +47,7 @@ class NormalScores:
         [-3.3, -0.7, 0.0, 3.3]
         """
         none = np.zeros(0), np.zeros(0)
-        curves = [none if kept is not None and kept[j] else _curve_of(x, weight) for j, x in enumerate(X.T)]
+        curves = [none if kept is not None and kept[j] else _make_curve(x, weight) for j, x in enumerate(X.T)]
         ends = np.cumsum([len(knots) for knots, _ in curves]).astype(np.int64)
         knots, values = (np.concatenate([curve[i] for curve in curves]) for i in (0, 1))
         return cls(knots, values, ends)
@@ -80,7 +80,7 @@ class NormalScores:
         return cls(arrays["knots"], arrays["values"], arrays["ends"])
 
 
-def _curve_of(x: NDArray[np.floating], weight: F64 | None) -> tuple[F64, F64]:
+def _make_curve(x: NDArray[np.floating], weight: F64 | None) -> tuple[F64, F64]:
     """Knots of a column at equal steps of its rank, and their normal scores."""
     numbers, place = np.unique(x.astype(np.float64), return_inverse=True)
     if len(numbers) <= FEW_VALUES:

@@ -17,7 +17,7 @@ from dkernel.kernels.landmark_columns.base import SparseColumns
 from dkernel.kernels.landmark_columns.wide import WideColumns
 from dkernel.numerics import linalg, thin_linalg
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.rows import contiguous, for_kernels, in_dtype, object_places, of_parameters, parameters_of, wide
+from dkernel.numerics.rows import contiguous, for_kernels, in_dtype, object_places, pack_rows, unpack_rows, wide
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 from dkernel.numerics.tiling import TILE_COMPONENTS
@@ -264,16 +264,16 @@ class NystromMap(FeatureMap):
         return np.asarray(self(X) * np.sqrt(self.n_components / self.eigenvalues()))
 
     def spec(self) -> dict[str, Any]:
-        spec, _ = parameters_of(self.landmarks, "landmarks")
+        spec, _ = pack_rows(self.landmarks, "landmarks")
         return {"kind": self.kind, "kernel": repr(self.kernel), "rank": self.rank, **spec}
 
     def arrays(self) -> dict[str, NDArray]:
         """The landmarks (c, p)."""
-        return parameters_of(self.landmarks, "landmarks")[1]
+        return pack_rows(self.landmarks, "landmarks")[1]
 
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "NystromMap":
-        return cls(kernels.parse(spec["kernel"]), of_parameters(spec, arrays, "landmarks"), spec["rank"])
+        return cls(kernels.parse(spec["kernel"]), unpack_rows(spec, arrays, "landmarks"), spec["rank"])
 
 
 def _regularize(gram: NDArray[np.float64]) -> NDArray[np.float64]:

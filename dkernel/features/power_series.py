@@ -10,14 +10,14 @@ from dkernel.kernels import Exp, Kernel, Linear, Polynomial, PowerSeries, Produc
 MOST_DEGREE = 40  # 1 / 40! is 1e-48
 
 
-def series_of(kernel: Kernel) -> NDArray[np.float64] | None:
+def find_power_series(kernel: Kernel) -> NDArray[np.float64] | None:
     """The coefficients a_0, a_1, ... of a kernel that is a power series of ⟨x, z⟩; None for any other.
 
     An infinite series ends after MOST_DEGREE, where the terms of an exponential are 1e-47 and less.
 
     Examples
     --------
-    >>> series_of(Polynomial(degree=2, c=1.0) + 3 * Linear()).tolist()
+    >>> find_power_series(Polynomial(degree=2, c=1.0) + 3 * Linear()).tolist()
     [1.0, 5.0, 1.0]
     """
     if kernel == Linear():
@@ -25,14 +25,14 @@ def series_of(kernel: Kernel) -> NDArray[np.float64] | None:
     if isinstance(kernel, Polynomial):
         return np.array([comb(kernel.degree, N) * kernel.c ** (kernel.degree - N) for N in range(kernel.degree + 1)])
     if isinstance(kernel, Scaled):
-        inner = series_of(kernel.kernel)
+        inner = find_power_series(kernel.kernel)
         return None if inner is None else kernel.weight * inner
     if isinstance(kernel, PowerSeries | Exp):
-        inner = series_of(kernel.kernel)
+        inner = find_power_series(kernel.kernel)
         return None if inner is None else _compose(kernel, inner)
     if not isinstance(kernel, Sum | Product):
         return None
-    members = [series_of(member) for member in kernel.members]
+    members = [find_power_series(member) for member in kernel.members]
     total: NDArray[np.float64] | None = None
     for member in members:
         if member is None:

@@ -123,7 +123,7 @@ class Scaling:
         curves = NormalScores.of(X, weight, unscaled)
         Z = curves.apply(X)
         moments = [
-            _moments_of(z.astype(np.float64), weight) for z in Z.T
+            _compute_moments(z.astype(np.float64), weight) for z in Z.T
         ]  # a sample in float64 would be twice as large
         mean, variance = np.ascontiguousarray(np.array(moments).T)
         inner = cls.of("standard", mean, variance, Z.min(axis=0), Z.max(axis=0), rounding=rounding, unscaled=unscaled)
@@ -207,7 +207,7 @@ class Scaling:
         return cls(kind, arrays["shift"], arrays["factor"], arrays.get("rotation"), curves)
 
 
-def _moments_of(z: NDArray[np.float64], weight: NDArray[np.float64] | None) -> tuple[float, float]:
+def _compute_moments(z: NDArray[np.float64], weight: NDArray[np.float64] | None) -> tuple[float, float]:
     """Mean and variance."""
     mean = float(np.average(z, weights=weight))
     return mean, float(np.average(np.square(z - mean), weights=weight))

@@ -31,10 +31,10 @@ from dkernel.losses.metrics import (
 from dkernel.model.model import Model
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.linalg import solve_here
-from dkernel.numerics.object_values import numbers_of
+from dkernel.numerics.object_values import to_numbers
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.validation import nearest_name
-from dkernel.solvers.reservoir_split import part_of
+from dkernel.solvers.reservoir_split import select_rows
 from dkernel.solvers.targets import LEAST_WIDTH, Targets
 from dkernel.streaming.cost import Cost
 from dkernel.training.fit import TrainResult
@@ -210,11 +210,11 @@ def _how_sure(model: Model, rows: _JudgedRows, S: F64) -> dict[str, float]:
 def _constant(targets: Targets, sample: Block, X: Any) -> F64:
     """Scores of the most frequent class, or of the mean."""
     assert sample.y is not None
-    scores = np.average(_columns_of(targets, sample.y), axis=0, weights=sample.weight)
+    scores = np.average(_to_numbers(targets, sample.y), axis=0, weights=sample.weight)
     return np.tile(scores, (len(X), 1))
 
 
-def _columns_of(targets: Targets, y: NDArray[Any]) -> F64:
+def _to_numbers(targets: Targets, y: NDArray[Any]) -> F64:
     """Numbers to predict, (rows, outputs)."""
     Y = y.reshape(len(y), -1) if targets.classes is None else targets.of(y)
     return np.asarray(Y, np.float64)
@@ -240,20 +240,20 @@ def _most_rows(columns: int) -> int:
 
 def _some(block: Block) -> Block:
     """Take the first rows of a block, as many as a linear model may cost."""
-    return part_of(block, slice(_most_rows(block.X.shape[1])))
+    return select_rows(block, slice(_most_rows(block.X.shape[1])))
 
 
 def _linear(targets: Targets, sample: Block, X: NDArray[Any]) -> F64:
     """Scores of ridge regression; its strength from the last fifth of the sample."""
     assert sample.y is not None
-    Y = _columns_of(targets, sample.y)
+    Y = _to_numbers(targets, sample.y)
     center = Y.mean(axis=0)
-    moments = numbers_of(sample.X).astype(np.float64)
+    moments = to_numbers(sample.X).astype(np.float64)
     shift, width = moments.mean(axis=0), moments.std(axis=0)
     width[width == 0] = 1.0
 
     def features(rows: NDArray[Any]) -> F64:
-        Z = (numbers_of(rows).astype(np.float64) - shift) / width
+        Z = (to_numbers(rows).astype(np.float64) - shift) / width
         return np.concatenate([Z, np.ones((len(Z), 1))], axis=1)
 
     F = features(sample.X)
@@ -291,9 +291,9 @@ def _fit_boosted(model: Model, targets: Targets, sample: Block, X: NDArray[Any])
     if classes > 2:
         settings["num_class"] = classes
     y = sample.y.astype(np.float64) if not classes else targets.codes(sample.y).astype(np.float64)
-    data = lightgbm.Dataset(numbers_of(sample.X).astype(np.float64), y, weight=sample.weight, params=settings)
+    data = lightgbm.Dataset(to_numbers(sample.X).astype(np.float64), y, weight=sample.weight, params=settings)
     trees = lightgbm.train(settings, data, num_boost_round=100)
-    S = np.asarray(trees.predict(numbers_of(X).astype(np.float64)), np.float64)
+    S = np.asarray(trees.predict(to_numbers(X).astype(np.float64)), np.float64)
     if classes == 2:
         return S[:, None] - 0.5
     return S[:, None] if S.ndim == 1 else S

@@ -45,7 +45,7 @@ Drifted = Mapping[str, Mapping[str, Any]]
 """Column -> its index, and the figures that differ, in training and here."""
 
 
-def moments_of(model: Model, blocks: Sequence[Block]) -> dict[str, Any]:
+def measure_moments(model: Model, blocks: Sequence[Block]) -> dict[str, Any]:
     """The moments of the inputs of some blocks, JSON; {} where nothing is known of the training."""
     training = model.training_moments
     if training is None:
@@ -135,7 +135,7 @@ def _compare_parts(
     number = places[0]
     if np.isfinite(deviation[number]):
         before, after = (mean[number], deviation[number]), (here.mean[number], deviation_here[number])
-        figures = {"training": _figures_of(column, *before), "here": _figures_of(column, *after)}
+        figures = {"training": _measure_drift(column, *before), "here": _measure_drift(column, *after)}
         yield _index_of_number((after[0] - before[0]) / before[1], whole.squares[number] / here.n, here.n), figures
     if column.indicator:
         missing = places[1:2]
@@ -150,7 +150,7 @@ def _index_of_number(d: float, square: float, n: float) -> float:
     return float((variance + d**2 + (1 + d**2) / variance) / 2 - 1)
 
 
-def _figures_of(column: NumberColumn, mean: float, deviation: float) -> dict[str, Any]:
+def _measure_drift(column: NumberColumn, mean: float, deviation: float) -> dict[str, Any]:
     if column.kind == "date":
         when = np.datetime64(round(mean + column.offset), "s").astype("datetime64[D]")
         return {"mean": str(when), "deviation": f"{deviation / DAY_SECONDS:.3g} days"}
@@ -170,12 +170,11 @@ def _index_of_levels(
     # Of a missing value the share of those that are there says as much.
     name = names[0] if len(names) == 1 and names[0].endswith("=missing") else [*names, "other values"][level]
     level = 0 if name == names[0] else level
-    figures = {what: {_name_of(name): float(f"{shares[level]:.3g}")} for what, shares in (("training", q), ("here", p))}
+    figures = {
+        what: {name.partition("=")[2] or name: float(f"{shares[level]:.3g}")}
+        for what, shares in (("training", q), ("here", p))
+    }
     return float(said.sum()), figures
-
-
-def _name_of(name: str) -> str:
-    return name.partition("=")[2] or name
 
 
 def describe(drifted: Drifted) -> list[str]:

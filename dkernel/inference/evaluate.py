@@ -23,7 +23,7 @@ from dkernel.numerics.rows import wide
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.execution.base import Executor
-from dkernel.streaming.progress import Progress, group_of
+from dkernel.streaming.progress import Progress, phase_group
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.streaming.unseen_rows import WithUnseen
@@ -71,14 +71,14 @@ def evaluate_model(
         threshold = min(1.0, rows / source.n_rows) * float(2**64 - 2**12)
         statistic = _Far(statistic, model, where, np.uint64(threshold), largest)
     statistic = WithUnseen(statistic, model.reading)
-    executor.group = lambda: group_of(shown.now)
+    executor.group = lambda: phase_group(shown.now)
     key = f"dkernel-{digest_of(model)[:16]}-{source.token}"
     figures, unseen = read_once(source, statistic, executor, key, held=True, progress=shown)
     unseen.warn()
     return {**figures, **({"filled": unseen.filled} if unseen.filled else {})}
 
 
-def quality_of(model: Model, block: Block) -> float:
+def measure_quality(model: Model, block: Block) -> float:
     """Accuracy, or R², of labelled rows in memory, as `evaluate` has them; R² of a constant label is 0."""
     n = len(block.X)
     statistic = _figures(model, EvaluatedRows(("rows",), (0,)), None)

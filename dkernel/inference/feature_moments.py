@@ -12,7 +12,7 @@ from dkernel.data.block import Block
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.rows import wide
 from dkernel.numerics.tiling import PIECE_ROWS
-from dkernel.solvers.one_class import OneClassSum, sums_of
+from dkernel.solvers.one_class import OneClassSum, sum_losses
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
@@ -98,7 +98,7 @@ class OneClass(Statistic[OneClassSum, OneClassSum]):
     phi: Phi
 
     def step(self, block: Block, piece: RowSlice, broadcast: tuple[F64, float]) -> OneClassSum:
-        sums = [sums_of(F, *broadcast) for F in self.phi.strips(block.X[piece.place.rows])]
+        sums = [sum_losses(F, *broadcast) for F in self.phi.strips(block.X[piece.place.rows])]
         return reduce(self.merge, sums)
 
     def merge(self, left: OneClassSum, right: OneClassSum) -> OneClassSum:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from dkernel.data.block import Block
-from dkernel.inference.evaluate import quality_of
+from dkernel.inference.evaluate import measure_quality
 from dkernel.model.model import Model
 
 SHUFFLES = 5  # of each column, as many as scikit-learn has
@@ -25,11 +25,11 @@ def importances(
     columns : those to shuffle; None for all
     """
     rng, of_column = np.random.default_rng(0), {}
-    whole = quality_of(model, block)
+    whole = measure_quality(model, block)
     for name in model.places if columns is None else columns:
         X, lost, places = block.X.copy(), [], list(model.places[name])
         for _ in range(shuffles):
             X[:, places] = block.X[rng.permutation(len(X))][:, places]
-            lost.append(whole - quality_of(model, replace(block, X=X)))
+            lost.append(whole - measure_quality(model, replace(block, X=X)))
         of_column[name] = (float(np.mean(lost)), float(np.std(lost)))
     return of_column

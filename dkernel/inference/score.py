@@ -31,7 +31,7 @@ from dkernel.data.writers.collisions import Location, check_apart
 from dkernel.data.writers.manifest import InputFacts, Manifest, OutputPart, OutputPlace, sum_filled
 from dkernel.data.writers.object_store import AnyDestination, AnyStaging, destination_of
 from dkernel.errors import DamagedFileError, DataError, TooLargeError
-from dkernel.inference.drift import Drifted, find_drift, moments_of, warn_of_drift
+from dkernel.inference.drift import Drifted, find_drift, measure_moments, warn_of_drift
 from dkernel.inference.score_columns import Written, check_written, output_columns, rows_too_large, tables
 from dkernel.model.model import Model
 from dkernel.model.model_file import digest_of
@@ -263,7 +263,7 @@ class _Run:
                 if _count_rejected(parts) > allowed.rows or len(_bad_files(units, damaged, allowed)) > allowed.files:
                     return
                 numbers = missing[group.start : group.stop]
-                function, blocks = self._call_of([units[index] for index in numbers])
+                function, blocks = self._make_call([units[index] for index in numbers])
                 if isinstance(blocks, Handle):
                     read[numbers[0]] = blocks
                 places = [staging.place(index, units[index].n_rows) for index in numbers]
@@ -287,7 +287,7 @@ class _Run:
             check_bad_files(bad, allowed.files, _good_files(units, bad))
         return bad
 
-    def _call_of(self, units: Sequence[Unit]) -> tuple[Callable[..., list[OutputPart]], Any]:
+    def _make_call(self, units: Sequence[Unit]) -> tuple[Callable[..., list[OutputPart]], Any]:
         """The function that scores a group of units, and the arguments for their blocks.
 
         Where one task reads a unit the task that scores it does it, else (arrays that other tasks make; such a unit is
@@ -297,7 +297,7 @@ class _Run:
         if all(len(graph) == 1 for graph in graphs):
             return score_units, [(graph, unit.task.key) for graph, unit in zip(graphs, units, strict=True)]
         _, [handle] = self.executor.compute((), [unit.task for unit in units])
-        return score_blocks_of, handle
+        return score_read_blocks, handle
 
 
 def _bad_files(units: Sequence[Unit], damaged: Mapping[int, str], allowed: _Limits) -> dict[str, str]:
@@ -336,7 +336,7 @@ def score_units(
     return parts
 
 
-def score_blocks_of(
+def score_read_blocks(
     model: Model,
     blocks: Sequence[Block],
     written: Written,
@@ -367,7 +367,7 @@ def score_part(
     def write(blocks: Sequence[Block]) -> OutputPart:
         refused = [block.refused for block in blocks if block.refused is not None]
         listed = pa.concat_tables(refused) if refused else None
-        seen = {"filled": _unseen(model, blocks), "moments": moments_of(model, blocks)}
+        seen = {"filled": _unseen(model, blocks), "moments": measure_moments(model, blocks)}
         seen = {name: counts for name, counts in seen.items() if counts}
         return place.write(tables(model, blocks, written, kept), listed, seen)
 

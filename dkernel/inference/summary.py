@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dkernel.inference.baselines import baselines, error_of_share
-from dkernel.inference.drift import WARNED_COLUMNS, describe, find_drift, moments_of
+from dkernel.inference.drift import WARNED_COLUMNS, describe, find_drift, measure_moments
 from dkernel.losses.scoring import BY_LOSS
 from dkernel.model.model import Model
 from dkernel.model.solver_table import SOLVERS, SolverEntry, early_end
@@ -153,7 +153,7 @@ def _shift(result: TrainResult) -> str:
     """Columns whose values differ between the rows that judge and those that were learned from."""
     if result.holdout is None or not result.model.layout.numeric:
         return ""
-    drifted = find_drift(result.model, [moments_of(result.model, [result.holdout])])
+    drifted = find_drift(result.model, [measure_moments(result.model, [result.holdout])])
     return "; ".join(describe(drifted)[:WARNED_COLUMNS]).replace(" here", " in the rows left out")
 
 

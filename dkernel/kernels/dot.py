@@ -12,7 +12,7 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.kernels.base import NOT_PSD, Kernel
 from dkernel.kernels.distances import l2
 from dkernel.kernels.landmark_columns.base import DotColumns, LandmarkColumns, power_inplace
-from dkernel.kernels.landmark_columns.wide import WideColumns, of_products
+from dkernel.kernels.landmark_columns.wide import WideColumns, product_columns
 from dkernel.kernels.parameters import at_least_one, finite_numbers, nonnegative
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.rows import divide_rows, squares
@@ -85,7 +85,7 @@ class Linear(Kernel):
 
     def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
         """Products alone."""
-        return of_products("power 1", self._partners(Z))
+        return product_columns("power 1", self._partners(Z))
 
     def _partners(self, Z: F64) -> F64:
         """A Z: rows whose products with others are the values of Z."""
@@ -144,7 +144,7 @@ class Polynomial(Kernel):
 
     def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
         """Products, and a power of each, up to some degree."""
-        return of_products(f"power {self.degree}", Z, self.c)
+        return product_columns(f"power {self.degree}", Z, self.c)
 
 
 @dataclass(frozen=True)

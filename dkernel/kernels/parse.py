@@ -138,16 +138,16 @@ class _Reader:
             case ast.Name(id=name):
                 return self._make(self._class(name), [], {})
             case ast.Call(func=ast.Name(id=name)):
-                return self._make(self._class(name), *self._arguments_of(node))
+                return self._make(self._class(name), *self._read_arguments(node))
             case ast.Call(func=ast.Attribute(value=inner, attr="on")):
-                args, named = self._arguments_of(node)
+                args, named = self._read_arguments(node)
                 if not isinstance(kernel := self.read(inner), Kernel) or len(args) != 1 or set(named) - {"at"}:
                     raise self._refuse(node)
                 made = kernel.on(args[0])
                 return transforms.Selection(kernel, args[0], named["at"]) if named else made
         raise self._refuse(node)
 
-    def _arguments_of(self, node: ast.Call) -> tuple[list[Any], dict[str, Any]]:
+    def _read_arguments(self, node: ast.Call) -> tuple[list[Any], dict[str, Any]]:
         named = {word.arg: self.read(word.value) for word in node.keywords if word.arg is not None}
         if len(named) < len(node.keywords):
             raise self._refuse(node)

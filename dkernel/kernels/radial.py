@@ -25,7 +25,7 @@ from dkernel.kernels.landmark_columns.radial import (
     RationalColumns,
     TabulatedColumns,
 )
-from dkernel.kernels.landmark_columns.wide import WideColumns, of_distances
+from dkernel.kernels.landmark_columns.wide import WideColumns, distance_columns
 from dkernel.kernels.parameters import number_or_word, positive
 from dkernel.kernels.spectra import laws, mixtures
 from dkernel.numerics.array_types import F64
@@ -128,7 +128,7 @@ class Exponential(LengthKernel):
 
     def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
         """Squared distances as products, and a square root and an exp2 of each."""
-        return of_distances("exponential", Z, LOG2_E / self._number)
+        return distance_columns("exponential", Z, LOG2_E / self._number)
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class Matern(LengthKernel):
     def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
         """The closed forms for ν = 1/2, 3/2, 5/2."""
         function = {0.5: "exponential", 1.5: "matern3", 2.5: "matern5"}.get(self.nu, "none")
-        return of_distances(function, Z, math.sqrt(2 * self.nu) * LOG2_E / self._number)
+        return distance_columns(function, Z, math.sqrt(2 * self.nu) * LOG2_E / self._number)
 
 
 def _bessel(nu: float, a: F64) -> F64:
@@ -270,7 +270,7 @@ class RationalQuadratic(LengthKernel):
 
     def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
         """Squared distances as products, and a power of the reciprocal of each, of some whole alpha."""
-        return of_distances(f"rational {self.alpha:g}", Z, 1 / (self._number * math.sqrt(2 * self.alpha)))
+        return distance_columns(f"rational {self.alpha:g}", Z, 1 / (self._number * math.sqrt(2 * self.alpha)))
 
 
 @dataclass(frozen=True)
@@ -311,7 +311,7 @@ class Cauchy(LengthKernel):
 
     def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
         """Squared distances as products, and a reciprocal of each."""
-        return of_distances("rational 1", Z, 1 / self._number)
+        return distance_columns("rational 1", Z, 1 / self._number)
 
 
 @dataclass(frozen=True)

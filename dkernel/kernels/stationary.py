@@ -17,7 +17,7 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.kernels.base import GammaRule, Kernel
 from dkernel.kernels.distances import DISTANCE_TOLERANCE, l1, squared_l2
 from dkernel.kernels.landmark_columns.base import GaussianColumns, LandmarkColumns, LaplacianColumns
-from dkernel.kernels.landmark_columns.wide import WideColumns, of_distances
+from dkernel.kernels.landmark_columns.wide import WideColumns, distance_columns
 from dkernel.kernels.parameters import number_or_word, per_column, positive
 from dkernel.kernels.spectra import laws
 from dkernel.numerics.array_types import F64
@@ -154,7 +154,7 @@ class Gaussian(Stationary):
     def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
         """Exponents as products, and an exp2 of each."""
         factors = self._factors(Z.shape[1])
-        return of_distances(
+        return distance_columns(
             "gaussian", Z, math.sqrt(LOG2_E) * (math.sqrt(self._number) if factors is None else factors)
         )
 

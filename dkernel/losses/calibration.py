@@ -73,7 +73,7 @@ class Platt(Calibration):
 
     @classmethod
     def fit(cls, S: NDArray[np.floating], Y: NDArray[np.floating], weight: NDArray[np.floating]) -> "Platt":
-        sigmoids = np.array([_sigmoid_of(*column, weight) for column in zip(S.T, Y.T, strict=True)], np.float64)
+        sigmoids = np.array([_fit_sigmoid(*column, weight) for column in zip(S.T, Y.T, strict=True)], np.float64)
         return cls(np.ascontiguousarray(sigmoids[:, 0]), np.ascontiguousarray(sigmoids[:, 1]))
 
     def __call__(self, S: NDArray[np.floating]) -> F64:
@@ -117,7 +117,7 @@ class Isotonic(Calibration):
 
     @classmethod
     def fit(cls, S: NDArray[np.floating], Y: NDArray[np.floating], weight: NDArray[np.floating]) -> "Isotonic":
-        knots = [_steps_of(*column, weight) for column in zip(S.T, Y.T, strict=True)]
+        knots = [_fit_steps(*column, weight) for column in zip(S.T, Y.T, strict=True)]
         ends = np.cumsum([len(scores) for scores, _ in knots]).astype(np.int64)
         return cls(np.concatenate([scores for scores, _ in knots]), np.concatenate([p for _, p in knots]), ends)
 
@@ -154,7 +154,7 @@ def _sigmoid(t: F64) -> F64:
     return np.asarray(np.where(t >= 0, 1.0, e) / (1.0 + e))
 
 
-def _sigmoid_of(s: Column, y: Column, weight: Column) -> tuple[float, float]:
+def _fit_sigmoid(s: Column, y: Column, weight: Column) -> tuple[float, float]:
     """a and b of one column of scores."""
     s, weight = s.astype(np.float64), weight.astype(np.float64)
     ahead, behind = float(weight[y > 0].sum()), float(weight[y <= 0].sum())
@@ -188,7 +188,7 @@ def _sigmoid_of(s: Column, y: Column, weight: Column) -> tuple[float, float]:
     return a, float(v[1]) - a * center
 
 
-def _steps_of(s: Column, y: Column, weight: Column) -> tuple[F64, F64]:
+def _fit_steps(s: Column, y: Column, weight: Column) -> tuple[F64, F64]:
     """Knots of one column of scores: the first and the last score of every step."""
     scores, place = np.unique(s.astype(np.float64), return_inverse=True)
     weights = np.bincount(place, weight, len(scores))

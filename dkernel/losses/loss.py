@@ -300,7 +300,7 @@ class Loss(ABC):
         ndarray of shape (n, n_classes)
             Probabilities, of sum 1.
         """
-        return of_classes(np.asarray(self.probabilities(s), np.float64))
+        return expand_probabilities(np.asarray(self.probabilities(s), np.float64))
 
     def hessian(self, y: Floats, s: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
         """Compute the second derivatives in the scores, by differences of the first ones.
@@ -395,7 +395,7 @@ class Loss(ABC):
         """
 
 
-def of_classes(p: NDArray[np.float64]) -> NDArray[np.float64]:
+def expand_probabilities(p: NDArray[np.float64]) -> NDArray[np.float64]:
     """Probabilities (n, n_classes) of those of one of two classes, or of each class against the rest."""
     if p.shape[1] == 1:
         return np.concatenate([1.0 - p, p], axis=1)

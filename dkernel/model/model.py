@@ -15,7 +15,7 @@ from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.features.base import COMPONENT_STRIP, in_tiles
 from dkernel.features.scaling import BY_RANKS
 from dkernel.losses.calibration import Calibration
-from dkernel.losses.loss import of_classes
+from dkernel.losses.loss import expand_probabilities
 from dkernel.losses.losses import Loss, parse_loss
 from dkernel.losses.metrics import class_of_scores
 from dkernel.losses.predictive_variance import Variance
@@ -458,7 +458,7 @@ class Model:
             )
         S = S.astype(np.float64)
         if self.calibration is not None:
-            return of_classes(self.calibration(S))
+            return expand_probabilities(self.calibration(S))
         return np.asarray(self.loss.class_probabilities(S))
 
     @property

@@ -87,7 +87,7 @@ def _parts(document: Document, arrays: Arrays) -> Iterator[memoryview | bytes]:
     """The bytes of the file: its header, then its tensors."""
     yield _header(document)
     for name in _order(document["tensors"]):
-        yield _bytes_of(arrays[name])
+        yield _view_bytes(arrays[name])
 
 
 @contextlib.contextmanager
@@ -200,11 +200,11 @@ def _entry(name: str, array: NDArray[Any]) -> dict[str, Any]:
             f"The tensor {name!r} has a value that is not finite: the fit did not converge. Train again, with a "
             "larger alpha or scaled features."
         )
-    digest = hashlib.sha256(_bytes_of(array)).hexdigest()
+    digest = hashlib.sha256(_view_bytes(array)).hexdigest()
     return {"dtype": _DTYPE_NAMES[array.dtype], "shape": list(array.shape), "sha256": digest}
 
 
-def _bytes_of(array: NDArray[Any]) -> memoryview | bytes:
+def _view_bytes(array: NDArray[Any]) -> memoryview | bytes:
     # A view of no bytes cannot be cast.
     return array.data.cast("B") if array.size else b""
 

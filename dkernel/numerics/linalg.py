@@ -146,10 +146,10 @@ def solve_here(A: NDArray[Any], B: NDArray[Any]) -> NDArray[Any]:
     >>> solve_here(np.array([[4.0, 2.0], [2.0, 5.0]]), np.array([[8.0], [12.0]])).tolist()
     [[1.0], [2.0]]
     """
-    return factor_of(A)(B)
+    return factor_matrix(A)(B)
 
 
-def factor_of(A: NDArray[Any], threads: int | None = None) -> Callable[[NDArray[Any]], NDArray[Any]]:
+def factor_matrix(A: NDArray[Any], threads: int | None = None) -> Callable[[NDArray[Any]], NDArray[Any]]:
     """The function B -> A^{-1} B of one factorization, see `solve_here`.
 
     Parameters

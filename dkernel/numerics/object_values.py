@@ -65,12 +65,12 @@ def number_columns(X: Objects) -> list[int]:
     return [j for j in range(X.shape[1]) if isinstance(X[0, j], float)] if len(X) else []
 
 
-def numbers_of(X: NDArray[Any]) -> NDArray[Any]:
+def to_numbers(X: NDArray[Any]) -> NDArray[Any]:
     """The numbers of a block, 0 in its columns of objects, as float64; a block of numbers as it is.
 
     Examples
     --------
-    >>> numbers_of(np.array([["ab", 1.5]], object))
+    >>> to_numbers(np.array([["ab", 1.5]], object))
     array([[0. , 1.5]])
     """
     if X.dtype.kind != "O":

@@ -23,7 +23,7 @@ def memory_limit() -> int:
     limits, process = [int(psutil.virtual_memory().total)], psutil.Process().memory_info()
     if (space := _address_space()) is not None:  # part of the addresses in use stand for no memory
         limits.append(max(0, space - process.vms + process.rss))
-    return min(limits + [limit for folder in _folders("memory") for limit in _memory_of(folder)])
+    return min(limits + [limit for folder in _folders("memory") for limit in _read_memory(folder)])
 
 
 def available_memory() -> int:
@@ -32,7 +32,7 @@ def available_memory() -> int:
     free = [int(psutil.virtual_memory().available)]
     for folder in _folders("memory"):
         used = next((int(text) for text in map(_read, [folder / name for name in _USED]) if text), 0) - _files(folder)
-        free += [max(0, limit - used) for limit in _memory_of(folder)]
+        free += [max(0, limit - used) for limit in _read_memory(folder)]
     if (space := _address_space()) is not None:
         free.append(max(0, space - psutil.Process().memory_info().vms))
     return min(free)
@@ -61,7 +61,7 @@ def check_address_space() -> None:
 def cpu_limit() -> int:
     """Cores that this process may use: those that it may run on, or the quota of its group, rounded up."""
     own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min([own, *(max(1, ceil(quota)) for folder in _folders("cpu") for quota in _cores_of(folder))])
+    return min([own, *(max(1, ceil(quota)) for folder in _folders("cpu") for quota in _read_cores(folder))])
 
 
 def _folders(controller: str) -> Iterator[Path]:
@@ -83,7 +83,7 @@ def _folders(controller: str) -> Iterator[Path]:
             yield from (root.joinpath(*parts[:n]) for n in range(len(parts), -1, -1))
 
 
-def _memory_of(folder: Path) -> list[int]:
+def _read_memory(folder: Path) -> list[int]:
     return [int(text) for text in (_read(folder / name) for name in _MEMORY) if text.isdigit() and int(text)]
 
 
@@ -93,7 +93,7 @@ def _files(folder: Path) -> int:
     return int(stat.get("total_inactive_file", stat.get("inactive_file", 0)))
 
 
-def _cores_of(folder: Path) -> list[float]:
+def _read_cores(folder: Path) -> list[float]:
     texts = _read(folder / "cpu.max").split() or [_read(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period")]
     return [int(texts[0]) / int(texts[1])] if all(text.isdigit() and int(text) for text in texts) else []
 

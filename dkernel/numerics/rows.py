@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.numerics.object_values import cell_bytes, decode_cells, encode_cells, number_columns, numbers_of
+from dkernel.numerics.object_values import cell_bytes, decode_cells, encode_cells, number_columns, to_numbers
 from dkernel.numerics.sparse_rows import SparseRows
 
 
@@ -100,12 +100,12 @@ def largest(X: Any, weight: NDArray[np.float64] | None = None) -> NDArray[np.flo
 
 def like_numbers(X: Any) -> NDArray[Any]:
     """Columns of numbers by which rows are compared: the sparse ones folded, 0 in place of objects."""
-    return X.fold() if isinstance(X, SparseRows) else numbers_of(X)
+    return X.fold() if isinstance(X, SparseRows) else to_numbers(X)
 
 
 def numbers_in(X: Any) -> Any:
     """The rows with 0 in place of objects; rows of numbers and sparse rows as they are."""
-    return X if isinstance(X, SparseRows) else numbers_of(X)
+    return X if isinstance(X, SparseRows) else to_numbers(X)
 
 
 def stack(parts: Sequence[Any]) -> Any:
@@ -158,14 +158,14 @@ def first_not_finite(X: Any, dtype: Any, missing: bool = False) -> Iterator[tupl
             yield row, column, X[row, column]
 
 
-def arrays_of(X: Any) -> dict[str, NDArray[Any]]:
+def split_into_arrays(X: Any) -> dict[str, NDArray[Any]]:
     """The rows as named arrays, for files."""
     if isinstance(X, SparseRows):
         return {**X.arrays(), "": np.array([X.width])}
     return dict(zip(("", "ends"), encode_cells(X), strict=True)) if X.dtype.kind == "O" else {"": X}
 
 
-def parameters_of(X: Any, name: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def pack_rows(X: Any, name: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The rows as parameters of a model: JSON, and arrays.
 
     Those of numbers are an array of this name, objects JSON in it and the place where each cell ends, sparse rows what
@@ -176,15 +176,15 @@ def parameters_of(X: Any, name: str) -> tuple[dict[str, Any], dict[str, NDArray[
     return {}, dict(zip((name, "ends"), encode_cells(X), strict=True)) if X.dtype.kind == "O" else {name: X}
 
 
-def of_parameters(spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], name: str) -> Any:
-    """The rows that `parameters_of` wrote, or a ValueError where these are none."""
+def unpack_rows(spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], name: str) -> Any:
+    """The rows that `pack_rows` wrote, or a ValueError where these are none."""
     if "width" in spec:
         return SparseRows.build(arrays, spec["width"])
     return decode_cells(arrays[name], arrays["ends"]) if "ends" in arrays else arrays[name]
 
 
-def rows_from(load: Callable[[str], Any], start: int, stop: int) -> Any:
-    """Rows start .. stop - 1 of what `arrays_of` made; `load` gives an array by its name, None where there is none."""
+def load_rows(load: Callable[[str], Any], start: int, stop: int) -> Any:
+    """Rows start .. stop - 1 of what `split_into_arrays` made; `load` gives an array by its name, None for none."""
     if (starts := load("starts")) is not None:
         ends = np.array(starts[start : stop + 1])
         at = slice(int(ends[0]), int(ends[-1]))

@@ -38,17 +38,17 @@ def default_model_bytes(n: int, p: int, effort: str = "normal") -> int:
     return int(max(EFFORTS[effort], 1.0)) * max(MODEL_BYTES << (n > LARGE_ROWS), 4 * n * p // 100)
 
 
-def model_bytes_of(recipe: Recipe, n: int, p: int) -> int:
+def limit_model_bytes(recipe: Recipe, n: int, p: int) -> int:
     """Most bytes of the model: the recipe's number, or the default."""
     return default_model_bytes(n, p, recipe.effort) if recipe.max_model_size is None else recipe.max_model_size
 
 
-def limit_of(recipe: Recipe) -> float:
+def core_seconds_limit(recipe: Recipe) -> float:
     """Seconds of one core that a fit may take.
 
     Examples
     --------
-    >>> limit_of(Recipe()), limit_of(Recipe(max_seconds=10))
+    >>> core_seconds_limit(Recipe()), core_seconds_limit(Recipe(max_seconds=10))
     (inf, 20.0)
     """
     return inf if recipe.max_seconds is None else CORES * recipe.max_seconds
@@ -56,7 +56,7 @@ def limit_of(recipe: Recipe) -> float:
 
 def global_flops(recipe: Recipe) -> float:
     """Flops that the global stage may take where the number of its components is open."""
-    return GLOBAL_PART * limit_of(recipe) * SPEEDS["global"]
+    return GLOBAL_PART * core_seconds_limit(recipe) * SPEEDS["global"]
 
 
 def choice_flops(recipe: Recipe, flops: float) -> float:
@@ -68,7 +68,7 @@ def choice_flops(recipe: Recipe, flops: float) -> float:
     [50.0, 200.0, 800.0]
     """
     wanted = EFFORTS[recipe.effort] * max(CHOICE * flops, LEAST_CHOICE)
-    return min(wanted, CHOICE_PART * limit_of(recipe) * SPEEDS["choice"])
+    return min(wanted, CHOICE_PART * core_seconds_limit(recipe) * SPEEDS["choice"])
 
 
 def is_within_budget(recipe: Recipe, cost: Cost, others: Iterable[Cost]) -> bool:
@@ -77,4 +77,4 @@ def is_within_budget(recipe: Recipe, cost: Cost, others: Iterable[Cost]) -> bool
     beside = LOCAL_SHARE * core_seconds(other for other in others if other.part == "global")
     effort = EFFORTS[recipe.effort]
     most = max(effort * beside, max(effort, 1.0) * LEAST_LOCAL)
-    return cost.seconds <= most and core_seconds([*others, cost]) <= limit_of(recipe)
+    return cost.seconds <= most and core_seconds([*others, cost]) <= core_seconds_limit(recipe)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from dkernel.features import FeatureMap, NystromMap
 from dkernel.features.base import MOST_DENSE
 from dkernel.numerics.rows import n_terms, wide
-from dkernel.solvers.sizes import flops_of
+from dkernel.solvers.sizes import pass_flops
 
 
 def certificate(
@@ -28,7 +28,7 @@ def certificate(
     """
     c, p = len(map.landmarks), n_terms(map.landmarks)
     # The mean over 2,000 rows is within a few percent of that over all rows, and takes a hundredth of a fit's flops.
-    rows = int(min(len(X), 2000, max(0.01 * flops / (c * c + flops_of(1, p, c)), 100)))
+    rows = int(min(len(X), 2000, max(0.01 * flops / (c * c + pass_flops(1, p, c)), 100)))
     X, own = X[:rows], NystromMap(map.kernel, map.landmarks, map.rank)  # its squares end with this function
     left = own.residual(X) if known is None else np.maximum(own.beyond(X, known[1]), 0.0)
     mean = float(np.mean(map.kernel.diag(wide(X))))

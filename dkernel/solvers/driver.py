@@ -18,7 +18,7 @@ from dkernel.numerics.array_types import F64
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.solvers.fit_problem import Callback, FitProblem
 from dkernel.solvers.objective import LossSums
-from dkernel.solvers.sizes import Sizes, flops_of
+from dkernel.solvers.sizes import Sizes, pass_flops
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.cost import Cost
 from dkernel.streaming.execution.base import Handle
@@ -190,7 +190,7 @@ class Solver(StateMachine[S, SolverResult]):
     @classmethod
     def flops(cls, sizes: Sizes, outputs: int) -> float:
         """Predicted, of a reading."""
-        return flops_of(sizes.n, sizes.p, sizes.components) + 4.0 * outputs * sizes.n * sizes.components
+        return pass_flops(sizes.n, sizes.p, sizes.components) + 4.0 * outputs * sizes.n * sizes.components
 
     @classmethod
     def squares(cls, columns: int) -> int:  # noqa: ARG003

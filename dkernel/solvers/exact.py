@@ -34,10 +34,10 @@ from dkernel.solvers.interior_point import Interior
 from dkernel.solvers.newton import Newton
 from dkernel.solvers.objective import Problem, count_correct
 from dkernel.solvers.preconditioner import metric_factor
-from dkernel.solvers.reservoir_split import count_weighted, part_of, rows_of
-from dkernel.solvers.sizes import Sizes, flops_of
+from dkernel.solvers.reservoir_split import count_weighted, read_sample, select_rows
+from dkernel.solvers.sizes import Sizes, pass_flops
 from dkernel.streaming.execution.base import Executor
-from dkernel.streaming.kept_block import pieces_of
+from dkernel.streaming.kept_block import cut_rows
 
 MOST_GRAM_BYTES = 2**29  # bytes of the features, of which there are some copies
 
@@ -75,7 +75,7 @@ def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
             f"solver='exact' is for up to {FEW_ROWS:,} rows and the data have {n:,}. Use solver='psgd', or 'normal', "
             "'pcg' or 'lbfgs' for the exact optimum on fewer columns."
         )
-    rows = _distinct(rows_of(source, executor, n))
+    rows = _distinct(read_sample(source, executor, n))
     # The inputs that an encoding made may have equal names; a kernel finds columns of objects by theirs.
     columns = source.columns if source.objects else None
     made = from_arrays(rows.X, rows.y, rows.weight, columns=columns, dtype=recipe.dtype, kernel=recipe.kernels[0])
@@ -126,7 +126,7 @@ class Exact(Solver[OneStepState]):
     @classmethod
     def flops(cls, sizes: Sizes, outputs: int) -> float:  # noqa: ARG003
         n, D = float(sizes.n), sizes.components
-        return flops_of(sizes.n, sizes.p, D) + 2 * n * D**2 + 2.0 * D**3
+        return pass_flops(sizes.n, sizes.p, D) + 2 * n * D**2 + 2.0 * D**3
 
     @classmethod
     def client_squares(cls, columns: int) -> int:  # noqa: ARG003
@@ -301,7 +301,7 @@ def _first_rows(rows: Block, problem: Problem) -> tuple[Block, Problem]:
         return rows, problem
     if _is_expansion(problem, rows.X):
         problem = _with_landmarks(problem, map, MOST_JUDGED)
-    return part_of(rows, slice(MOST_JUDGED)), problem
+    return select_rows(rows, slice(MOST_JUDGED)), problem
 
 
 def _with_landmarks(problem: Problem, map: FeatureMap, landmarks: int) -> Problem:
@@ -347,7 +347,7 @@ class _SplitRows:
 
     @classmethod
     def of(cls, problem: Problem, coordinates: Coordinates, rows: Block) -> "_SplitRows":
-        X, Y, weight = problem.rows(rows, pieces_of(len(rows.X), len(rows.X))[0])
+        X, Y, weight = problem.rows(rows, cut_rows(len(rows.X), len(rows.X))[0])
         w = np.ones(len(X)) if weight is None else weight[:, 0].astype(np.float64)
         F = _features(problem, coordinates, X, "float64")
         check_finite(problem.components.map.kernel, "features", F.sum())

@@ -16,7 +16,7 @@ from dkernel.numerics.array_types import F64
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.solvers.objective import LossStatistic, LossSums, Problem
 from dkernel.solvers.reservoir_split import ReservoirSplit
-from dkernel.solvers.sgd_round import PSGD, coefficients_of
+from dkernel.solvers.sgd_round import PSGD, expand_coefficients
 from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.execution.base import Executor
@@ -102,7 +102,7 @@ class SampledProblem:
         """Loss and right answers on a block, of each group of heads of v."""
         # A scorer sees all rows at once.
         size = PIECE_ROWS if self.problem.loss.scoring == BY_LOSS else block.n
-        return block.fold(LossStatistic(self.of_sample), name, coefficients_of(self.coordinates, v), size)
+        return block.fold(LossStatistic(self.of_sample), name, expand_coefficients(self.coordinates, v), size)
 
 
 @dataclass(frozen=True, eq=False)

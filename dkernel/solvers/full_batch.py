@@ -14,7 +14,7 @@ from dkernel.solvers.batch_methods import LBFGS, PCG, Batch, BatchState, batch_s
 from dkernel.solvers.driver import Solver, SolverResult, State, best_of_alphas
 from dkernel.solvers.fit_problem import FitProblem
 from dkernel.solvers.objective import ExactGradient, Gradient, GradientSum
-from dkernel.solvers.sgd_round import coefficients_of, mean_gradient
+from dkernel.solvers.sgd_round import expand_coefficients, mean_gradient
 from dkernel.solvers.sizes import Sizes
 
 MOST_PASSES = 100
@@ -82,7 +82,7 @@ class FullBatch(Solver[FullBatchState]):
             return None if done else partial(self.judge, state.state.v, f"{self.stage}-judge")
         self._show(state)
         points = self.machine.candidates(state.state)
-        wanted: Any = coefficients_of(self.fit.coordinates, points)
+        wanted: Any = expand_coefficients(self.fit.coordinates, points)
         if isinstance(self.statistic, ExactGradient):
             wanted = self.fit.coordinates.expand(points[:-1]), points[-1]
         return partial(self.reduce_all, self.statistic, wanted, f"{self.stage}-{state.state.passes}")

@@ -70,7 +70,7 @@ class Gram(Statistic[GramSum, GramSum]):
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> GramSum:  # noqa: ARG002
         components, rows = self.problem.components, self.problem.rows(block, piece)
-        return gram_of(components, *rows, components.pass_dtype, components.map.gram_dtype, self.threads)
+        return sum_gram(components, *rows, components.pass_dtype, components.map.gram_dtype, self.threads)
 
     def merge(self, left: GramSum, right: GramSum) -> GramSum:
         return left.merge(right)
@@ -92,7 +92,7 @@ class FoldedGram(Statistic[list[GramSum], list[GramSum]]):
         sums = []
         for i in range(self.k):
             mine = fold == i
-            sums.append(gram_of(self.problem.components, X[mine], Y[mine], None if weight is None else weight[mine]))
+            sums.append(sum_gram(self.problem.components, X[mine], Y[mine], None if weight is None else weight[mine]))
         return sums
 
     def merge(self, left: list[GramSum], right: list[GramSum]) -> list[GramSum]:
@@ -102,7 +102,7 @@ class FoldedGram(Statistic[list[GramSum], list[GramSum]]):
         return [one.finish(self.problem.components.map.kernel) for one in total]
 
 
-def gram_of(
+def sum_gram(
     components: ScaledComponents,
     X: NDArray[Any],
     Y: NDArray[np.float32],

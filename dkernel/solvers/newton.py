@@ -296,7 +296,7 @@ def _single(K: F64, ridge: F64) -> Callable[[F64], F64] | None:
     A = K.astype(np.float32)
     A.flat[:: len(A) + 1] += ridge
     try:
-        solve = linalg.factor_of(A)
+        solve = linalg.factor_matrix(A)
     except sl.LinAlgError:
         return None
 

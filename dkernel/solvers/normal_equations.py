@@ -27,7 +27,7 @@ from dkernel.solvers.fit_problem import FitProblem
 from dkernel.solvers.gram import FoldedGram, GramSum
 from dkernel.solvers.objective import Problem
 from dkernel.solvers.preconditioner import Metric, metric_factor
-from dkernel.solvers.reservoir_split import part_of
+from dkernel.solvers.reservoir_split import select_rows
 from dkernel.solvers.sgd_setup import in_coordinates
 from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.cost import COMPONENT64_FLOPS, EIGEN_FLOPS
@@ -320,7 +320,7 @@ class LeaveOneOut(Statistic[F64, F64]):
 
 def _leave_one_out(fit: FitProblem, ridge: Ridge, alphas: Sequence[float]) -> F64:
     # rows of the sample that are left out one by one, at two D x D products each
-    some = part_of(fit.split.sample, slice(4096))
+    some = select_rows(fit.split.sample, slice(4096))
     with fit.keep(some, "left-out") as block:
         total = block.fold(LeaveOneOut(fit.of_sample, fit.coordinates, ridge, alphas), "errors", size=1024)
     return np.asarray(total[:-1] / max(float(total[-1]), 1e-300))

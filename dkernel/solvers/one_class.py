@@ -42,7 +42,7 @@ class OneClassSum:
         )
 
 
-def sums_of(F: F64, points: F64, h: float) -> OneClassSum:
+def sum_losses(F: F64, points: F64, h: float) -> OneClassSum:
     """The sums of rows with the features F (n, m) at v, the columns of points (m + 1, k)."""
     T = points[-1] - F @ points[:-1]
     loss = np.where(np.abs(T) < h, (T + h) ** 2 / (4 * h), np.maximum(T, 0.0)).sum(axis=0)
@@ -116,7 +116,7 @@ class Path:
     >>> v, first = begin(F, 0.1)
     >>> path = Path(v, widths(first), 0.1)
     >>> while not path.over:
-    ...     _ = path.update(sums_of(F, path.points, path.width))
+    ...     _ = path.update(sum_losses(F, path.points, path.width))
     >>> round(float((F @ path.v[:-1] < path.v[-1]).mean()), 2)
     0.1
     """

@@ -45,16 +45,16 @@ class ReservoirSplit:
         """Rows outside the preconditioner's sample, of the larger block of them; the sample where it has all."""
         larger = self.holdout if len(self.holdout.X) >= len(self.held.X) else self.held
         # 8,192 rows show which directions are far larger outside the sample, and which alphas go on.
-        return part_of(larger if len(larger.X) else self.sample, slice(8192))
+        return select_rows(larger if len(larger.X) else self.sample, slice(8192))
 
     def with_landmarks(self, rows: NDArray[np.intp]) -> "ReservoirSplit":
         """Make these rows of the pool the landmarks; the sample keeps its size and takes the other rows first."""
         others = np.setdiff1d(np.arange(len(self.pool.X)), rows)
         sample = np.concatenate([others, rows])[: len(self.sample.X)]
-        return replace(self, landmarks=part_of(self.pool, rows), sample=part_of(self.pool, sample))
+        return replace(self, landmarks=select_rows(self.pool, rows), sample=select_rows(self.pool, sample))
 
 
-def part_of(block: Block, rows: NDArray[np.intp] | slice) -> Block:
+def select_rows(block: Block, rows: NDArray[np.intp] | slice) -> Block:
     """Some rows of a block."""
 
     def of(values: Any) -> Any:
@@ -108,7 +108,7 @@ def count_weighted(source: Source, executor: Executor) -> Source:
     return replace(source, counted=n)
 
 
-def rows_of(source: Source, executor: Executor, most: int, seed: int = 0) -> Block:
+def read_sample(source: Source, executor: Executor, most: int, seed: int = 0) -> Block:
     """Read the source once, and take up to `most` rows of positive weight with the smallest hashes."""
     n = source.n_counted
     key = f"dkernel-survey-1-{source.token}-{seed}-{most}"

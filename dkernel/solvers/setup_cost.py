@@ -11,8 +11,8 @@ from dkernel.model.solver_table import SOLVERS
 from dkernel.solvers.catalogue import SOLVER_CLASSES
 from dkernel.solvers.driver import HEADS, tile_bytes
 from dkernel.solvers.sgd_setup import ALPHA_PATH, GRAM_LEAVES, WIDE_DIRECTIONS
-from dkernel.solvers.sizes import Sizes, flops_of
-from dkernel.solvers.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of, sketch_flops
+from dkernel.solvers.sizes import Sizes, pass_flops
+from dkernel.solvers.sketch import SKETCH_CLIENT, SKETCH_TASK, choose_rank, sketch_flops
 from dkernel.streaming.cost import Cost
 from dkernel.streaming.row_memory import held_row_bytes
 
@@ -54,8 +54,8 @@ def setup_flops(sizes: Sizes, recipe: Recipe) -> float:
         return 0.0
     p, D = sizes.p, sizes.components
     products = sketch_flops(D, p) if _is_sketched(sizes, recipe) else float(sizes.sample) * D * D + 2.0 * D**3
-    picking = float(sizes.candidates) * D * D + flops_of(sizes.candidates, p, D) if sizes.candidates > D else 0.0
-    return products + flops_of(sizes.sample, p, D) + picking
+    picking = float(sizes.candidates) * D * D + pass_flops(sizes.candidates, p, D) if sizes.candidates > D else 0.0
+    return products + pass_flops(sizes.sample, p, D) + picking
 
 
 def _is_sketched(sizes: Sizes, recipe: Recipe) -> bool:
@@ -99,6 +99,6 @@ def _wide_task(columns: int, outputs: int) -> int:
 
 def _wide_client(columns: int, landmarks: bool) -> int:
     """Bytes of the client of such a fit: the sketch, vectors of all columns, the blocks of landmarks."""
-    rank = rank_of(columns)
+    rank = choose_rank(columns)
     blocks = 8 * BLOCK_COLUMNS * columns + 6 * 8 * BLOCK_COLUMNS**2 if landmarks else 0
     return 4 * rank * columns + 14 * 8 * WIDE_DIRECTIONS * columns + SKETCH_CLIENT + blocks

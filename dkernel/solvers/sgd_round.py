@@ -128,7 +128,7 @@ class PSGD(AlphaPath):
         usual = usual + (clip * lengths - usual) / LENGTH_ROUNDS
         done = state.done + 1
         sums = {
-            name: total + v if done > rounds - self.rounds_of(name, rounds) else total
+            name: total + v if done > rounds - self.count_rounds(name, rounds) else total
             for name, total in state.sums.items()
         }
         return SGDState(v, sums, done, v - state.v if shares.max() > 1 else None, usual)
@@ -146,13 +146,13 @@ class PSGD(AlphaPath):
         return np.asarray(1 - 1 / np.clip(shares, 1.0, max(1.0, min(batch, 0.25 * rounds))))
 
     @staticmethod
-    def rounds_of(window: str, rounds: int) -> int:
+    def count_rounds(window: str, rounds: int) -> int:
         """Number of rounds of a pass that a window averages, at least one."""
         return max(1, round(WINDOWS[window] * rounds))
 
     def candidates(self, state: SGDState, rounds: int) -> dict[str, F64]:
         """Candidates at the end of the pass: its means and its last iterate."""
-        means = {name: total / self.rounds_of(name, rounds) for name, total in state.sums.items()}
+        means = {name: total / self.count_rounds(name, rounds) for name, total in state.sums.items()}
         return {**means, "last": state.v}
 
 
@@ -173,7 +173,7 @@ class RowReader(Protocol):
     ) -> R: ...
 
 
-def coefficients_of(coordinates: Coordinates, v: F64) -> Coefficients:
+def expand_coefficients(coordinates: Coordinates, v: F64) -> Coefficients:
     """The coefficients of the components and the intercepts for v, (n + 1, heads), as the workers get them."""
     return coordinates.expand(v[:-1]).astype(np.float32), v[-1].astype(np.float32)
 
@@ -201,7 +201,7 @@ class SGDProblem:
     def coefficients(self, states: Sequence[SGDState]) -> Coefficients:
         """The value that the workers get."""
         together = states[0].v if len(states) == 1 else np.concatenate([state.v for state in states], axis=1)
-        return coefficients_of(self.coordinates, together)
+        return expand_coefficients(self.coordinates, together)
 
     def step(
         self, states: Sequence[SGDState], total: GradientSum, pulls: Sequence[F64], rounds: int, factor: float

@@ -18,12 +18,12 @@ from dkernel.solvers.fit_problem import FitProblem, SampledProblem, Setup
 from dkernel.solvers.gram import Gram
 from dkernel.solvers.objective import CovarianceProduct
 from dkernel.solvers.preconditioner import Preconditioner, factorize, metric_factor, ridge_for
-from dkernel.solvers.reservoir_split import part_of
-from dkernel.solvers.sgd_round import PSGD, SGD, SGDProblem, coefficients_of, mean_gradient
-from dkernel.solvers.sizes import FEWEST_SAMPLED, SAMPLE_FLOPS, flops_of, passes_dominate
+from dkernel.solvers.reservoir_split import select_rows
+from dkernel.solvers.sgd_round import PSGD, SGD, SGDProblem, expand_coefficients, mean_gradient
+from dkernel.solvers.sizes import FEWEST_SAMPLED, SAMPLE_FLOPS, pass_flops, passes_dominate
 from dkernel.solvers.sketch import CovarianceSum, sketch_covariance, sketch_features
 from dkernel.streaming.cost import ASK_SECONDS, SPEEDS
-from dkernel.streaming.kept_block import pieces_of
+from dkernel.streaming.kept_block import cut_rows
 
 Sampled = TypeVar("Sampled", bound=SampledProblem)
 
@@ -174,7 +174,7 @@ def _dense(sampled: SampledProblem, n: int, flops: float, polished: bool) -> _Co
     large = passes_dominate(n, rows)
     if polished and not large:
         rows = min(rows, max(FEWEST_SAMPLED, GRAM_ROWS * coordinates.n, int(SAMPLE_FLOPS / coordinates.n**2)))
-    with sampled.keep(part_of(split.sample, slice(rows)), "gram-rows") as sample:
+    with sampled.keep(select_rows(split.sample, slice(rows)), "gram-rows") as sample:
         gram = Gram(problem, executor.threads_each(GRAM_LEAVES))
         total = sample.fold(gram, "gram", size=-(-rows // GRAM_LEAVES))
     weight = max(total.weight, 1e-300)
@@ -263,7 +263,7 @@ def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> S
 
 def _factorize(sampled: SampledProblem, covariance: F64, ridges: Sequence[float]) -> dict[float, Preconditioner]:
     most = max(LEAST_HELD, int(LEVERAGE_FLOPS / len(covariance) ** 2))
-    held = _held_components(sampled, part_of(sampled.split.measured, slice(most)))
+    held = _held_components(sampled, select_rows(sampled.split.measured, slice(most)))
     made: dict[float, Preconditioner] = {}
     for ridge in ridges:
         # A quarter of the rows is enough for all but the first, which most alphas share.
@@ -325,7 +325,7 @@ def _krylov_space(sampled: SampledProblem, P: Preconditioner, q: int, steps: int
             for _ in range(2):  # twice, since the first time may leave only rounding errors
                 block = np.linalg.qr(block - known @ (known.T @ block))[0]
             basis[:, own] = block
-            coefficients = coefficients_of(coordinates, P.half_transposed(block))
+            coefficients = expand_coefficients(coordinates, P.half_transposed(block))
             total = rows.fold(CovarianceProduct(problem), f"directions-{step}", coefficients)
             check_finite(problem.components.map.kernel, "products of columns", total)
             total /= max(float(total[-1, 0]), 1e-300)
@@ -337,9 +337,9 @@ def warm_start(sampled: SampledProblem, solver: PSGD, start: F64, epochs: range,
     """Run the rounds of a pass over the sample, several epochs; the mean of the last one's second half is the start."""
     problem, rows = sampled.of_sample, sampled.split.sample
     map = problem.components.map
-    flops = len(rows.X) * map.n_components * (flops_of(1, map.n_in, 1) + 4 * start.shape[1])
+    flops = len(rows.X) * map.n_components * (pass_flops(1, map.n_in, 1) + 4 * start.shape[1])
     sampled = _on_client(sampled, flops <= rounds * LITTLE_FLOPS)
-    pieces = pieces_of(len(rows.X), TILE_ROWS)
+    pieces = cut_rows(len(rows.X), TILE_ROWS)
     turns = [list(turn) for turn in np.array_split(np.array(pieces, dtype=object), min(rounds, len(pieces)))]
     state, learned = solver.start(start), SGDProblem(problem, sampled.coordinates, [solver])
     with sampled.keep(rows, "sample") as sample, SGD(sample, [learned], f"{sampled.run.key}-warm") as sgd:

@@ -61,7 +61,7 @@ def passes_dominate(n: int, sample: int) -> bool:
     return n >= LARGE_SOURCE * sample
 
 
-def flops_of(n: int, p: int, components: int) -> float:
+def pass_flops(n: int, p: int, components: int) -> float:
     """Flops of a pass: the products, and some twenty for the function of a component and the work on it."""
     return float(n) * components * (2 * p + COMPONENT_FLOPS)
 
@@ -170,52 +170,52 @@ class Sizes:
         taught = components <= MOST_DENSE and not passes_dominate(n, sample)
         rounds, passes, polish = recipe.rounds, recipe.passes, recipe.polish
         if isinstance(rounds, str):
-            rounds = LEAST_ROUNDS if taught else cls.rounds_of(n, p, components)
+            rounds = LEAST_ROUNDS if taught else cls.choose_rounds(n, p, components)
         if isinstance(passes, str):
-            passes = max(1, solver.in_passes(cls.passes_of(n, p, components, sample)))
+            passes = max(1, solver.in_passes(cls.choose_passes(n, p, components, sample)))
         if isinstance(polish, str):
-            usual = POLISH if taught else cls.polish_of(n, p, components)
+            usual = POLISH if taught else cls.choose_polish(n, p, components)
             polish = usual if _may_polish(recipe) else 0
         return cls(n, p, components, holdout, held, sample, candidates, rounds, passes, polish)
 
     @staticmethod
-    def rounds_of(n: int, p: int, components: int) -> int:
+    def choose_rounds(n: int, p: int, components: int) -> int:
         """Rounds of a source that is large: 64; of many rows a component and little work fewer, but not under 32.
 
         Examples
         --------
-        >>> [Sizes.rounds_of(n, 28, D) for n, D in [(100_000, 1000), (1_000_000, 1000), (1_000_000, 4000)]]
+        >>> [Sizes.choose_rounds(n, 28, D) for n, D in [(100_000, 1000), (1_000_000, 1000), (1_000_000, 4000)]]
         [64, 32, 32]
         """
         if n < MANY_ROWS:
             return MOST_ROUNDS
-        wanted = max(flops_of(n, p, components) / ROUND_FLOPS, LEAST_ROUNDS * (SETTLED * components / n) ** 2)
+        wanted = max(pass_flops(n, p, components) / ROUND_FLOPS, LEAST_ROUNDS * (SETTLED * components / n) ** 2)
         return int(min(MOST_ROUNDS, max(LEAST_ROUNDS, wanted)))
 
     @staticmethod
-    def passes_of(n: int, p: int, components: int, sample: int) -> int:
+    def choose_passes(n: int, p: int, components: int, sample: int) -> int:
         """One pass; two of a large source with few rows for its components, where the second is cheaper than the setup.
 
         Examples
         --------
-        >>> [Sizes.passes_of(n, 54, D, 6 * D) for n, D in [(520_000, 5000), (520_000, 10_000), (30_000, 5000)]]
+        >>> [Sizes.choose_passes(n, 54, D, 6 * D) for n, D in [(520_000, 5000), (520_000, 10_000), (30_000, 5000)]]
         [1, 2, 1]
         """
         few = passes_dominate(n, sample) and n < ENOUGH_ROWS * components
-        return 2 if few and flops_of(n, p, components) < _setup_flops(components) else 1
+        return 2 if few and pass_flops(n, p, components) < _setup_flops(components) else 1
 
     @staticmethod
-    def polish_of(n: int, p: int, components: int) -> int:
+    def choose_polish(n: int, p: int, components: int) -> int:
         """Passes of a polish of a large source: with few rows for its components as many as cost what the setup does.
 
         Examples
         --------
-        >>> [Sizes.polish_of(n, 54, D) for n, D in [(520_000, 5000), (200_000, 4096), (520_000, 10_000)]]
+        >>> [Sizes.choose_polish(n, 54, D) for n, D in [(520_000, 5000), (200_000, 4096), (520_000, 10_000)]]
         [0, 3, 9]
         """
         if components > MOST_DENSE or n >= ENOUGH_ROWS * components:
             return 0
-        paid = int(_setup_flops(components) / flops_of(n, p, components))
+        paid = int(_setup_flops(components) / pass_flops(n, p, components))
         return min(POLISH, paid) if paid >= LEAST_POLISH else 0
 
     @staticmethod
@@ -239,12 +239,12 @@ class Sizes:
         most = MOST_OF_HIGH if effort == "high" else MOST_COMPONENTS
         most = min(most, default_model_bytes(n, p, effort) // (4 * p))
         wanted = float(np.clip(max(8 * n**0.5, n / ROWS_EACH[effort]), LEAST_COMPONENTS, max(most, LEAST_COMPONENTS)))
-        affordable: float = max((FREE_FLOPS / SETUP_FLOPS) ** (1 / 3), (flops_of(n, p, 1) / (2 * SETUP_FLOPS)) ** 0.5)
+        affordable: float = max((FREE_FLOPS / SETUP_FLOPS) ** (1 / 3), (pass_flops(n, p, 1) / (2 * SETUP_FLOPS)) ** 0.5)
         return max(LEAST_COMPONENTS, STEP * round(min(wanted, affordable) / STEP))
 
     def _flops(self) -> float:
         """Flops of setup and passes, about."""
-        return _setup_flops(self.components) + (self.passes + self.polish) * flops_of(self.n, self.p, self.components)
+        return _setup_flops(self.components) + (self.passes + self.polish) * pass_flops(self.n, self.p, self.components)
 
     def model_bytes(self, outputs: int) -> int:
         """Bytes of the components in a model file, about: landmarks or frequencies, and coefficients."""

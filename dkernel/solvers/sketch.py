@@ -23,7 +23,7 @@ from dkernel.numerics.random_streams import stream
 from dkernel.solvers.lowrank_preconditioner import Sketch
 from dkernel.solvers.objective import Gradient, GradientSum, Problem
 from dkernel.streaming.execution.base import Call, Executor
-from dkernel.streaming.kept_block import pieces_of
+from dkernel.streaming.kept_block import cut_rows
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
@@ -42,12 +42,12 @@ SKETCH_CLIENT = 3 * 4 * SKETCH_ROWS * RANK + 6 * 8 * RANK**2
 TileGroup = tuple[int, int, int]
 
 
-def rank_of(columns: int, rows: int = SKETCH_ROWS) -> int:
+def choose_rank(columns: int, rows: int = SKETCH_ROWS) -> int:
     """Rows of the sketch: a quarter of those that are sketched, and no more than have room.
 
     Examples
     --------
-    >>> rank_of(100_000), rank_of(500_000), rank_of(50_000, rows=1000)
+    >>> choose_rank(100_000), choose_rank(500_000), choose_rank(50_000, rows=1000)
     (2048, 512, 250)
     """
     room = MOST_SKETCH_BYTES // (4 * columns) // 256 * 256
@@ -56,7 +56,7 @@ def rank_of(columns: int, rows: int = SKETCH_ROWS) -> int:
 
 def sketch_flops(columns: int, p: int) -> float:
     """Predicted, of a sketch."""
-    rank = rank_of(columns)
+    rank = choose_rank(columns)
     return SKETCH_ROWS**2 * (2.0 * p + 200 + 2.0 * rank) + columns * rank * (2.0 * SKETCH_ROWS + rank) + 10.0 * rank**3
 
 
@@ -64,11 +64,11 @@ def sketch_covariance(
     executor: Executor, key: str, problem: Problem, coordinates: Coordinates, sample: Block
 ) -> Sketch:
     """The sketch of the first rows of the sample, in slices of columns."""
-    (whole,) = pieces_of(SKETCH_ROWS, min(SKETCH_ROWS, len(sample.X)))[:1]
+    (whole,) = cut_rows(SKETCH_ROWS, min(SKETCH_ROWS, len(sample.X)))[:1]
     X, _, weight = problem.rows(sample, whole)
     n = len(X)
     root = np.ones((n, 1), np.float32) if weight is None else np.sqrt(weight)
-    rank = rank_of(coordinates.n, n)
+    rank = choose_rank(coordinates.n, n)
     columns = executor.keep(problem.components, f"{key}-columns")
     rows = executor.keep((X, root), f"{key}-sketched")
     ends = [(at, min(n, at + SKETCH_STRIP)) for at in range(0, n, SKETCH_STRIP)]
@@ -77,7 +77,7 @@ def sketch_covariance(
     ]
     Q = root * np.linalg.qr(np.concatenate(list(_in_waves(executor, strips))))[0]
     basis = executor.keep(np.ascontiguousarray(Q.T, dtype=np.float32), f"{key}-basis")
-    cut = slices_of(problem.components.groups)
+    cut = cut_slices(problem.components.groups)
     calls = [Call(f"{key}-slice-{i}", _make_columns, (columns, rows, basis, groups)) for i, groups in enumerate(cut)]
     slices = [_to_coordinates(coordinates, i, part) for i, part in enumerate(_in_waves(executor, calls))]
     executor.release([columns, rows, basis])
@@ -88,18 +88,18 @@ def sketch_covariance(
 
 def sketch_features(problem: Problem, coordinates: Coordinates, X: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
     """Features of raw rows in the coordinates of a sketch, (width, rows), slice by slice."""
-    for i, groups in enumerate(slices_of(problem.components.groups)):
+    for i, groups in enumerate(cut_slices(problem.components.groups)):
         F = in_tiles(problem.components, X, groups).astype(np.float64)
         yield _whiten(coordinates, i, F.T)
     yield np.ones((1, len(X)))
 
 
-def slices_of(groups: Sequence[TileGroup]) -> list[tuple[TileGroup, ...]]:
+def cut_slices(groups: Sequence[TileGroup]) -> list[tuple[TileGroup, ...]]:
     """Neighbouring groups of tiles, of BLOCK_COLUMNS columns where these are the landmarks of a block.
 
     Examples
     --------
-    >>> [[first for first, _, _ in part] for part in slices_of([(i, 1, 512) for i in range(0, 3072, 512)])]
+    >>> [[first for first, _, _ in part] for part in cut_slices([(i, 1, 512) for i in range(0, 3072, 512)])]
     [[0, 512, 1024, 1536], [2048, 2560]]
     """
     slices: list[list[TileGroup]] = []

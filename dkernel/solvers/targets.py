@@ -166,7 +166,7 @@ class Targets:
             return np.asarray(targets[:, None] if targets.ndim == 1 else targets)
         return signs(self.codes(y), len(self.classes))
 
-    def weights_of(self, class_weight: Any, counts: Mapping[Any, float]) -> NDArray[np.float64] | None:
+    def weigh_classes(self, class_weight: Any, counts: Mapping[Any, float]) -> NDArray[np.float64] | None:
         """One weight for each class, None for equal ones; "balanced" is n / (n_classes * count)."""
         if class_weight is None or self.classes is None:
             return None
@@ -180,7 +180,7 @@ class Targets:
 
     def weight(self, class_weight: Any, counts: Mapping[Any, float], rows: float) -> float:
         """Sum of the weights of all rows with the weights of their classes; `rows` is the sum without these."""
-        weights = self.weights_of(class_weight, counts)
+        weights = self.weigh_classes(class_weight, counts)
         if weights is None or self.classes is None:
             return rows
         return float(weights @ np.array([counts[c] for c in self.classes.tolist()]))

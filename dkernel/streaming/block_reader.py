@@ -19,11 +19,11 @@ from dkernel.numerics.threads import one_blas_thread
 from dkernel.streaming.execution.base import Call, Executor, Handle, Item
 from dkernel.streaming.execution.failures import KilledCallError
 from dkernel.streaming.progress import Progress
-from dkernel.streaming.read_groups import MOST_BYTES, call_each, group_units, task_of
+from dkernel.streaming.read_groups import MOST_BYTES, call_each, group_units, make_read_task
 from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels
 from dkernel.streaming.row_memory import held_row_bytes
 from dkernel.streaming.schedule import RowSlice, bundle_size, cut_pieces
-from dkernel.streaming.shares import MOST_UNEVEN, Node, calls_of, deal, homes, is_even, sum_nodes, whole_chunks
+from dkernel.streaming.shares import MOST_UNEVEN, Node, deal, homes, is_even, make_calls, sum_nodes, whole_chunks
 
 ROUNDS_AHEAD = 16  # rounds to look ahead for units to read
 # Tasks of a window for each slot, where units are small: what asking workers costs is paid once for them.
@@ -235,7 +235,7 @@ class BlockReader:
             items = {chunk: [(blocks[chunk], piece) for piece in mine] for chunk, mine in chunks.items()}
             places = dict(zip(chunks, workers, strict=True))
             stay = self.rows_stay(sum(map(len, chunks.values())))
-            return calls_of(held or statistic, broadcast, items, key, self.executor, places, stay)
+            return make_calls(held or statistic, broadcast, items, key, self.executor, places, stay)
 
         results = self.visit(windows, calls, following=following, needed=needed)
         for window, values in zip(windows, results, strict=True):
@@ -275,7 +275,7 @@ class BlockReader:
         def blocks(window: Sequence[int]) -> dict[int, list[RowSlice]]:
             by_block: dict[tuple[int, int], list[RowSlice]] = {}
             for piece in (pieces[number] for unit in window for number in inside[unit]):
-                by_block.setdefault(_block_of(piece), []).append(piece)
+                by_block.setdefault(_block_number(piece), []).append(piece)
             return {kept.blocks + i: mine for i, mine in enumerate(by_block.values())}
 
         with kept:
@@ -410,7 +410,7 @@ class BlockReader:
             return []
         groups = [group for group in dict.fromkeys(self._groups[unit] for unit in ahead) if group not in self._read]
         try:
-            tasks = [task_of(self.source.units[group.start : group.stop]) for group in groups]
+            tasks = [make_read_task(self.source.units[group.start : group.stop]) for group in groups]
             if read_on or self._homes:
                 wanted = [(read_on or self._homes).get(group.start) for group in groups]
                 results, handles = self.executor.compute(calls, tasks, wanted)
@@ -494,7 +494,7 @@ class BlockReader:
         self._forget(list(self._held))
 
 
-def _block_of(piece: RowSlice) -> tuple[int, int]:
+def _block_number(piece: RowSlice) -> tuple[int, int]:
     return piece.place.unit, piece.place.block
 
 

@@ -41,7 +41,7 @@ class HoldoutRule:
         """Which rows are left out."""
         if self.kind == "time":
             return times_in(kept, self.column) > self.limit
-        hashes, place = hashes_of(groups_in(kept, self.column))
+        hashes, place = hash_groups(groups_in(kept, self.column))
         return np.asarray(hashes <= np.uint64(self.limit))[place]
 
 
@@ -75,7 +75,7 @@ def read_without(graph: Mapping[Any, Any], key: Any, rule: HoldoutRule) -> tuple
     return tuple(blocks)
 
 
-def hashes_of(groups: NDArray[np.str_]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+def hash_groups(groups: NDArray[np.str_]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
     """Hashes of the different groups, 63 bits, and of each row the place of its group among them."""
     names, place = np.unique(groups, return_inverse=True)
     hashes = [int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest()) >> 1 for name in names.tolist()]

@@ -60,12 +60,12 @@ class KeptBlock:
         held = self.executor.keep(statistic, f"{key}-{type(statistic).__name__}")
         broadcast = None if value is None else self.executor.keep(value, key)
         try:
-            return self.reduce(statistic, pieces_of(self.n, size), key, held=held, broadcast=broadcast)
+            return self.reduce(statistic, cut_rows(self.n, size), key, held=held, broadcast=broadcast)
         finally:
             self.executor.release([held] if broadcast is None else [held, broadcast])
 
 
-def pieces_of(n: int, size: int) -> tuple[RowSlice, ...]:
+def cut_rows(n: int, size: int) -> tuple[RowSlice, ...]:
     """A block of n rows in pieces of `size`."""
     return tuple(
         RowSlice(i, RowRange(0, 0, start, min(n, start + size)), min(size, n - start), start)

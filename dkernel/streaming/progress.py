@@ -39,12 +39,12 @@ _GROUP_WORDS = {
 }
 
 
-def group_of(phase: str) -> str:
+def phase_group(phase: str) -> str:
     """The group of a phase; what prepares the passes, or has no name of its own, is the setup.
 
     Examples
     --------
-    >>> group_of("pass 2/3"), group_of("choose the width of grids"), group_of("prepare"), group_of("")
+    >>> phase_group("pass 2/3"), phase_group("choose the width of grids"), phase_group("prepare"), phase_group("")
     ('pass', 'grids', 'setup', '')
     """
     name = next((group for word, group in _GROUP_WORDS.items() if word in phase), "setup")

@@ -45,7 +45,7 @@ def group_units(units: Sequence[Unit], row_bytes: int) -> list[range]:
     return groups
 
 
-def task_of(units: Sequence[Unit], read: Callable[[Sequence[Task]], Any] | None = None) -> Delayed:
+def make_read_task(units: Sequence[Unit], read: Callable[[Sequence[Task]], Any] | None = None) -> Delayed:
     """The task that reads these units, by default to the tuple of their values; a unit alone has its own task."""
     if len(units) == 1:
         return units[0].task
@@ -90,7 +90,7 @@ def join_units(source: Source) -> Source:
 
 
 def _join_run(units: Sequence[Unit]) -> Unit:
-    task = task_of(units, read_and_join)
+    task = make_read_task(units, read_and_join)
     place = f"{units[0].place} to {units[-1].place}"
     return Unit((sum(unit.n_rows for unit in units),), task, place, tuple(units))
 

@@ -80,12 +80,12 @@ def even_shares(
     Share(at='a', runs=(PieceRun(chunk=0, first=4, last=8),))
     Share(at='b', runs=(PieceRun(chunk=1, first=0, last=8),))
     """
-    own = _chunks_of(places, sizes, threads)
+    own = _group_chunks(places, sizes, threads)
     if not threads or own.keys() != threads.keys():
         return [Share(None, runs) for runs in _even(sizes, list(sizes), slots)]
     if not (stay or _is_shared(own, sizes, threads)):
         workers, _ = homes([sum(sizes[chunk]) for chunk in sizes], [[str(places[chunk])] for chunk in sizes], threads)
-        own = _chunks_of(dict(zip(sizes, workers, strict=True)), sizes, threads)
+        own = _group_chunks(dict(zip(sizes, workers, strict=True)), sizes, threads)
         if not _is_shared(own, sizes, threads):
             return [Share(None, runs) for runs in _even(sizes, list(sizes), slots)]
     return [Share(at, runs) for at, chunks in own.items() for runs in _even(sizes, chunks, threads[str(at)])]
@@ -179,7 +179,7 @@ def deal(groupings: Sequence[Sequence[Sequence[int]]], threads: Mapping[str, int
     return places
 
 
-def _chunks_of(
+def _group_chunks(
     places: Mapping[int, str | None], sizes: PieceRows, threads: Mapping[str, int]
 ) -> dict[str | None, list[int]]:
     """The chunks of each worker; under None those whose place is unknown."""
@@ -220,7 +220,7 @@ def _grains(pieces: int) -> list[tuple[int, int]]:
     return [(first, min(first + grain, pieces)) for first in range(0, pieces, grain)]
 
 
-def nodes_of(share: Share, sizes: PieceRows) -> list[tuple[Node, list[PieceRun]]]:
+def find_nodes(share: Share, sizes: PieceRows) -> list[tuple[Node, list[PieceRun]]]:
     """The sums that a share is, each with the runs that it is made of; chunks are at their positions in the sum."""
     nodes: list[tuple[Node, list[PieceRun]]] = []
     whole: list[PieceRun] = []
@@ -278,7 +278,7 @@ def sum_nodes(
     ]
 
 
-def calls_of(
+def make_calls(
     statistic: Any,
     broadcast: Any,
     chunks: Mapping[int, Sequence[BlockPiece]],
@@ -300,7 +300,7 @@ def calls_of(
     calls = []
     for share in even_shares(sizes, places or {}, threads, executor.slots, stay):
         nodes = [
-            (node, [chunks[run.chunk][run.first : run.last] for run in runs]) for node, runs in nodes_of(share, sizes)
+            (node, [chunks[run.chunk][run.first : run.last] for run in runs]) for node, runs in find_nodes(share, sizes)
         ]
         blocks = dict.fromkeys(handle for _, lists in nodes for items in lists for handle, _ in items)
         number = {handle: i for i, handle in enumerate(blocks)}
@@ -328,6 +328,6 @@ def reduce(
     held : handle of the statistic, where it is large and known to the executor already
     broadcast : handle of what `step` gets beside the piece
     """
-    results, _ = executor.compute(calls_of(held or statistic, broadcast, {0: items}, key, executor))
+    results, _ = executor.compute(make_calls(held or statistic, broadcast, {0: items}, key, executor))
     (total,) = whole_chunks(results, statistic.merge).values()
     return statistic.finish(total)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dkernel.data.block import Block
-from dkernel.numerics.rows import arrays_of
+from dkernel.numerics.rows import split_into_arrays
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowRange, RowSlice, Schedule
 from dkernel.streaming.stored_rows import DiskPlace, StoredBlock, StoredRows
@@ -47,7 +47,7 @@ def store_unit(blocks: Sequence[Block], place: DiskPlace, pieces: Sequence[RowSl
         order = np.concatenate([np.empty(0, np.int64), *mine])
         values = {"X": block.X, "y": block.y, "weight": block.weight}
         fields = {
-            name: {part: StoredRows(held, place) for part, held in arrays_of(rows[order]).items()}
+            name: {part: StoredRows(held, place) for part, held in split_into_arrays(rows[order]).items()}
             for name, rows in values.items()
             if rows is not None
         }

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.data.writers.atomic import explain_os_error
-from dkernel.numerics.rows import rows_from
+from dkernel.numerics.rows import load_rows
 from dkernel.streaming.execution.in_task import local_folder
 from dkernel.streaming.schedule import RowRange, RowSlice
 
@@ -48,7 +48,7 @@ class StoredRows:
 
     def __init__(self, rows: NDArray[Any], place: DiskPlace) -> None:
         self.place, self.dtype, self.shape = place, rows.dtype, rows.shape
-        self._file = _file_of(place)
+        self._file = _open_file(place)
         self._first = self._file.append(np.ascontiguousarray(rows))
 
     def __len__(self) -> int:
@@ -79,7 +79,7 @@ class StoredBlock:
     def read(self, piece: RowSlice) -> tuple[Block, RowSlice]:
         """The rows of a piece as a block, and the piece as all rows of this."""
         start, stop = piece.place.start, piece.place.stop
-        fields = {name: rows_from(arrays.get, start, stop) for name, arrays in self.fields.items()}
+        fields = {name: load_rows(arrays.get, start, stop) for name, arrays in self.fields.items()}
         return Block(**fields), replace(piece, place=RowRange(0, 0, 0, piece.n))
 
 
@@ -104,7 +104,7 @@ class _RowFile:
         """The first byte of these rows, which are written to the end."""
         with self._lock:
             first, self._end = self._end, self._end + rows.nbytes
-        rest, at = _bytes_of(rows), first
+        rest, at = _view_bytes(rows), first
         try:
             while len(rest):  # a system call moves 2 GiB at most
                 written = os.pwrite(self._file.fileno(), rest, at)
@@ -115,7 +115,7 @@ class _RowFile:
 
     def read(self, first: int, rows: NDArray[Any]) -> None:
         """Fill `rows` with what begins at this byte."""
-        rest = _bytes_of(rows)
+        rest = _view_bytes(rows)
         while len(rest):
             count = os.preadv(self._file.fileno(), [rest], first)
             if not count:
@@ -123,7 +123,7 @@ class _RowFile:
             rest, first = rest[count:], first + count
 
 
-def _bytes_of(rows: NDArray[Any]) -> memoryview:
+def _view_bytes(rows: NDArray[Any]) -> memoryview:
     return memoryview(rows.reshape(-1).view(np.uint8).data)
 
 
@@ -131,7 +131,7 @@ _files: WeakValueDictionary[DiskPlace, _RowFile] = WeakValueDictionary()
 _lock = Lock()
 
 
-def _file_of(place: DiskPlace) -> _RowFile:
+def _open_file(place: DiskPlace) -> _RowFile:
     with _lock:
         if (file := _files.get(place)) is None:
             file = _files[place] = _RowFile(place.folder or local_folder())

@@ -249,7 +249,7 @@ class Survey(Statistic[ChunkCounts, SurveyResult]):
         weight = None if block.weight is None else block.weight[piece.place.rows]
         row = sample.step(block, piece, broadcast)[0]
         plain = weight is None and self.n >= COMPILED_ROWS and isinstance(X, np.ndarray) and X.dtype.kind == "f"
-        alike, moments, low, high, sums = (_figures_of_numbers if plain and X.flags.c_contiguous else _figures_of)(
+        alike, moments, low, high, sums = (_describe_numbers if plain and X.flags.c_contiguous else _describe_rows)(
             X, y, weight, piece
         )
         # A row of weight k is k rows, and one of weight 0 is none.
@@ -317,7 +317,7 @@ Figures = tuple[ColumnMoments, ColumnMoments, NDArray[np.float64], NDArray[np.fl
 """Moments with all rows that count alike and with their weights, ranges, sums of the bits."""
 
 
-def _figures_of(X: Any, y: Any, weight: NDArray[np.float64] | None, piece: RowSlice) -> Figures:
+def _describe_rows(X: Any, y: Any, weight: NDArray[np.float64] | None, piece: RowSlice) -> Figures:
     numbers = like_numbers(X)
     seen = numbers if weight is None else numbers[weight > 0]
     alike = moments = ColumnMoments.of(seen) if len(seen) else ColumnMoments.none(numbers.shape[1])
@@ -329,7 +329,7 @@ def _figures_of(X: Any, y: Any, weight: NDArray[np.float64] | None, piece: RowSl
     return alike, moments, low.astype(np.float64), high.astype(np.float64), sums
 
 
-def _figures_of_numbers(X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None, piece: RowSlice) -> Figures:
+def _describe_numbers(X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None, piece: RowSlice) -> Figures:
     """The same of rows of numbers, in two readings of them."""
     odd = odd_numbers(piece.first, piece.n, piece.step)
     (mean, squares, low, high), sums = tally(X, odd)

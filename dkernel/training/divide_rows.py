@@ -26,7 +26,7 @@ from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.rows import contiguous, stack
 from dkernel.solvers.sizes import MOST_HOLDOUT
 from dkernel.streaming.block_reader import read_once
-from dkernel.streaming.division import HoldoutRule, groups_in, hashes_of, read_kept, times_in, without
+from dkernel.streaming.division import HoldoutRule, groups_in, hash_groups, read_kept, times_in, without
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
@@ -70,7 +70,7 @@ def held_groups(groups: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:
     """Which rows (n,) are left out, of rows with these groups (n,): the same as `divide_source` leaves out."""
     if not recipe.holdout:
         raise RecipeError("holdout=0 leaves no row out, and groups say which. Use one of them.")
-    hashes, place = hashes_of(group_words(groups))
+    hashes, place = hash_groups(group_words(groups))
     counts = np.bincount(place, minlength=len(hashes)).tolist()
     limit, said = _limit_of_groups({-1: len(groups), **dict(zip(hashes.tolist(), counts, strict=True))}, recipe)
     held = (hashes <= np.uint64(limit))[place]
@@ -115,7 +115,7 @@ class _Groups(Statistic[dict[int, int], dict[int, int]]):
     column: str
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> dict[int, int]:  # noqa: ARG002
-        hashes, place = hashes_of(groups_in(read_kept(block, piece), self.column))
+        hashes, place = hash_groups(groups_in(read_kept(block, piece), self.column))
         counts = np.bincount(place, minlength=len(hashes)).tolist()
         return {-1: piece.n, **dict(zip(hashes.tolist(), counts, strict=True))}
 

@@ -26,13 +26,13 @@ from dkernel.solvers.catalogue import SOLVER_CLASSES
 from dkernel.solvers.driver import SolverResult, solve
 from dkernel.solvers.fit_problem import Callback, FitProblem, FitRun
 from dkernel.solvers.full_batch import Polish
-from dkernel.solvers.reservoir_split import part_of
+from dkernel.solvers.reservoir_split import select_rows
 from dkernel.solvers.targets import doubtful_task
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.cost import Cost
 from dkernel.streaming.exchangeability import exchangeable
 from dkernel.streaming.execution.base import Call, Executor
-from dkernel.streaming.progress import Progress, group_of
+from dkernel.streaming.progress import Progress, phase_group
 from dkernel.streaming.read_groups import join_units
 from dkernel.training.ask import Ask, check_together, settle_source, with_solver
 from dkernel.training.build_model import FittedWay, build_folds, build_model
@@ -48,13 +48,7 @@ from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.selection.descent import Place
 from dkernel.training.selection.ways import GRIDS_ALONE, Way, ways_of
 from dkernel.training.stage_result import LocalStage
-from dkernel.training.stages import (
-    Fit,
-    choose_model,
-    learn_labels,
-    prepare_problem,
-    read_survey,
-)
+from dkernel.training.stages import Fit, choose_model, learn_labels, prepare_problem, read_survey
 
 MANY_FOR_GRIDS = 2**16  # above which grids are tried on all rows, whatever a race predicts
 
@@ -94,7 +88,7 @@ class TrainResult:
             return [(self.model, self.holdout, self.sample)]
         every = np.arange(len(self.sample.X))
         return [
-            (model, part_of(self.sample, rows), part_of(self.sample, np.setdiff1d(every, rows)))
+            (model, select_rows(self.sample, rows), select_rows(self.sample, np.setdiff1d(every, rows)))
             for model, rows in self.folds
         ]
 
@@ -166,7 +160,7 @@ def train(
         source, recipe = settle_source(source, recipe, executor, chosen, judges)
         with one_blas_thread(), progress or Progress("none") as shown:
             ask = Ask.of(source, recipe, executor, landmarks, chosen, judges)
-            executor.group = lambda: group_of(shown.now)
+            executor.group = lambda: phase_group(shown.now)
             run = FitRun(executor, ask.key, shown, scratch=Scratch.of(scratch))
             run.listen(callback)
             if held:

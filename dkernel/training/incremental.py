@@ -28,14 +28,14 @@ from dkernel.numerics.tiling import TILE_ROWS
 from dkernel.solvers.finite_check import check_finite
 from dkernel.solvers.fit_problem import FitRun, SampledProblem
 from dkernel.solvers.objective import Problem
-from dkernel.solvers.reservoir_split import ReservoirSplit, part_of
+from dkernel.solvers.reservoir_split import ReservoirSplit, select_rows
 from dkernel.solvers.sgd_round import PSGD, SGD, SGDProblem
 from dkernel.solvers.sgd_setup import prepare
 from dkernel.solvers.sizes import LEVERAGE_ROWS, MOST_SAMPLE
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.execution.versions import versions
-from dkernel.streaming.kept_block import KeptBlock, pieces_of
+from dkernel.streaming.kept_block import KeptBlock, cut_rows
 from dkernel.streaming.progress import Progress
 from dkernel.training.ask import digest_of_rows
 
@@ -90,9 +90,9 @@ def update_stream(state: Stream, block: Block, counts: Mapping[Any, float], exec
     problem = weight_classes(state.problem, model, counts)
     key = f"dkernel-stream-{_digest(block)}-{state.rows}-{hashlib.sha256(state.v.tobytes()).hexdigest()[:16]}"
     coordinates = model.map.coordinates()
-    rows = part_of(block, stream(seed, "stream", state.rows).permutation(len(block.X)))
+    rows = select_rows(block, stream(seed, "stream", state.rows).permutation(len(block.X)))
     v, older, newer, history = state.v, state.older, state.newer, list(state.history)
-    pieces, of_round = pieces_of(len(rows.X), TILE_ROWS), ROUND // TILE_ROWS
+    pieces, of_round = cut_rows(len(rows.X), TILE_ROWS), ROUND // TILE_ROWS
     learned = SGDProblem(problem, coordinates, [state.solver])
     with one_blas_thread(), KeptBlock(executor, rows, f"{key}-rows") as kept, SGD(kept, [learned], key) as sgd:
         for first in range(0, len(pieces), of_round):
@@ -176,14 +176,16 @@ def weight_classes(problem: Problem, model: Model, counts: Mapping[Any, float]) 
     """The problem with the weights that its recipe gives to classes of these counts."""
     # A class that has not come yet counts as one row: without one its weight would be infinite.
     known = {label: n or 1 for label, n in counts.items()}
-    return replace(problem, class_weights=problem.targets.weights_of(model.recipe.class_weight, known))
+    return replace(problem, class_weights=problem.targets.weigh_classes(model.recipe.class_weight, known))
 
 
 def _split_rows(seed: int, block: Block) -> ReservoirSplit:
     order = stream(seed, "stream-roles").permutation(len(block.X))
     held = min(LEVERAGE_ROWS, max(1, len(order) // 10))
-    sample = part_of(block, order[held:][:MOST_SAMPLE])
-    return ReservoirSplit(part_of(block, order[:0]), part_of(block, order[:held]), sample, sample, sample, sample, -1)
+    sample = select_rows(block, order[held:][:MOST_SAMPLE])
+    return ReservoirSplit(
+        select_rows(block, order[:0]), select_rows(block, order[:held]), sample, sample, sample, sample, -1
+    )
 
 
 def _digest(block: Block) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 from dkernel.data.source import Source
 from dkernel.losses.losses import parse_loss
 from dkernel.model.recipe import Recipe
-from dkernel.solvers.budget import is_within_budget, model_bytes_of
-from dkernel.solvers.sizes import Sizes, flops_of
+from dkernel.solvers.budget import is_within_budget, limit_model_bytes
+from dkernel.solvers.sizes import Sizes, pass_flops
 from dkernel.streaming.cost import SCORE_SPEED, Cost
 from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
@@ -48,7 +48,7 @@ def learns_rest(word: str) -> bool:
 def local_cost(kind: str, sizes: Sizes, recipe: Recipe, outputs: int) -> Cost:
     """Cost of a local stage, and of the scores of the global stage before it, which budgets do not count."""
     cost = LOCAL_STAGES[kind].cost(sizes.n, sizes.p, recipe, outputs)
-    scores = flops_of(sizes.n, sizes.p, sizes.components) / SCORE_SPEED
+    scores = pass_flops(sizes.n, sizes.p, sizes.components) / SCORE_SPEED
     return replace(cost, more_seconds=cost.more_seconds + scores)
 
 
@@ -65,7 +65,7 @@ def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[C
         return costs
     if not tries_local(recipe, source, sizes.holdout):
         return {}
-    room = model_bytes_of(recipe, sizes.n, sizes.p) - sizes.model_bytes(outputs)
+    room = limit_model_bytes(recipe, sizes.n, sizes.p) - sizes.model_bytes(outputs)
     tried: dict[str, Cost] = {}
     for kind, cost in costs.items():
         rows_fit = cost.row_bytes * sizes.n <= MOST_ROW_BYTES

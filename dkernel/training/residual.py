@@ -14,8 +14,8 @@ from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import for_each, usable_cores
 from dkernel.solvers.fit_problem import FitProblem, FitRun
 from dkernel.solvers.objective import Coefficients, Problem, count_correct
-from dkernel.solvers.reservoir_split import part_of
-from dkernel.solvers.sgd_round import coefficients_of
+from dkernel.solvers.reservoir_split import select_rows
+from dkernel.solvers.sgd_round import expand_coefficients
 from dkernel.solvers.targets import residual_bound
 from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.streaming.survey import RowSample, SurveyResult
@@ -77,7 +77,7 @@ class Residual:
         v : of the global stage. The key has their digest, since a callback may end the passes early
         weight : of all rows together; None if each has the weight 1
         """
-        start, sampled = coefficients_of(fit.coordinates, v), part_of(fit.split.fitted, slice(GROUP_SAMPLE))
+        start, sampled = expand_coefficients(fit.coordinates, v), select_rows(fit.split.fitted, slice(GROUP_SAMPLE))
         bound, key = residual_bound(fit.problem.targets, survey), f"{fit.run.key}-{array_digest(start[0])}"
         return cls(fit, start, pieces, sampled, weight, bound, key)
 
@@ -100,7 +100,7 @@ class Residual:
         """A sample of up to `most` rows, without the holdout; it takes a reading where the reservoir has fewer rows."""
         fit, sizes = self.fit, self.fit.sizes
         if most <= len(fit.split.fitted.X) or sizes.reservoir >= sizes.n:
-            return self._rows(part_of(fit.split.fitted, slice(most)))
+            return self._rows(select_rows(fit.split.fitted, slice(most)))
         sample, key = (
             RowSample(self.problem.seed, sizes.n, min(sizes.n, most + sizes.holdout)),
             f"{self.key}-some-{most}",

@@ -241,7 +241,7 @@ def pose_problem(fit: Fit, chosen: SelectedModel, sizes: Sizes) -> FitProblem:
         assert chosen.alpha is not None
         alpha = chosen.alpha  # it was chosen on the same components, at their optimum
     loss = parse_loss(chosen.loss or recipe.loss).of(targets.outputs).judged_by(recipe.scoring)
-    weights = targets.weights_of(recipe.class_weight, fit.counts)
+    weights = targets.weigh_classes(recipe.class_weight, fit.counts)
     columns, coordinates = ScaledComponents(chosen.scaling, map), map.coordinates()
     return FitProblem(
         run=fit.run,

@@ -16,7 +16,7 @@ from dkernel.model.recipe import SettledRecipe
 from dkernel.numerics.array_types import F64
 from dkernel.solvers.driver import SolverResult
 from dkernel.solvers.fit_problem import FitProblem
-from dkernel.solvers.reservoir_split import part_of
+from dkernel.solvers.reservoir_split import select_rows
 from dkernel.solvers.targets import Targets
 
 
@@ -42,7 +42,7 @@ class LeftOut:
             return cls(fit.split.holdout, model.scores(fit.split.holdout.X), "holdout")
         if outcome.left_out is None:
             return None
-        targets, rows = fit.problem.targets, part_of(fit.split.sample, outcome.left_out["rows"])
+        targets, rows = fit.problem.targets, select_rows(fit.split.sample, outcome.left_out["rows"])
         return cls(rows, model.clip(outcome.left_out["scores"] * targets.width + targets.center), "folds")
 
     @property
@@ -78,7 +78,7 @@ def calibrate(model: Model, out: LeftOut | None, targets: Targets) -> Model:
     assert targets.classes is not None
     # The curve sees the weights of classes, as the scores do: else labels would not be the most probable classes.
     counts = dict(zip(targets.classes.tolist(), model.facts["counts"], strict=True))
-    of_class, weight = targets.weights_of(model.recipe.class_weight, counts), out.weight
+    of_class, weight = targets.weigh_classes(model.recipe.class_weight, counts), out.weight
     weight = weight if of_class is None else weight * of_class[targets.codes(out.rows.y)]
     curves = CALIBRATIONS[kind].fit(out.S, targets.of(out.rows.y), weight)
     return replace(model, calibration=curves, facts={**model.facts, "calibrated": len(out.S)})

@@ -21,7 +21,7 @@ from dkernel.model.local.base import LocalMachine
 from dkernel.model.model import Model, ScaledComponents
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.solvers.objective import Problem
-from dkernel.solvers.reservoir_split import count_weighted, part_of
+from dkernel.solvers.reservoir_split import count_weighted, select_rows
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.execution.base import Executor
@@ -93,7 +93,7 @@ def _add_conformity(model: Model, new: Block) -> Conformal | None:
     table = model.conformal
     if table is None or table.groups:
         return table
-    rows = new if new.weight is None else part_of(new, np.flatnonzero(new.weight > 0))
+    rows = new if new.weight is None else select_rows(new, np.flatnonzero(new.weight > 0))
     assert rows.y is not None
     S, weight = model.scores(rows.X), np.ones(len(rows.X)) if rows.weight is None else rows.weight.astype(np.float64)
     if model.classes is None:

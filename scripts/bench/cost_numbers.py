@@ -26,7 +26,7 @@ from dkernel.features.nystrom import NystromMap
 from dkernel.kernels import Gaussian, Kernel, Laplacian
 from dkernel.model.local.binning import Binning
 from dkernel.model.model import ScaledComponents
-from dkernel.numerics.linalg import factor_of
+from dkernel.numerics.linalg import factor_matrix
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.streaming import cost
 from dkernel.streaming.execution.base import Call
@@ -97,7 +97,7 @@ def grid_numbers() -> Iterator[tuple[str, float]]:
 def factor_numbers() -> Iterator[tuple[str, float]]:
     """Share of the time of other flops that one of a factorization takes."""
     A = np.eye(2 * ROWS, dtype=np.float32) * 2 + np.float32(1e-4)
-    took = seconds_of(lambda: factor_of(A.copy()))
+    took = seconds_of(lambda: factor_matrix(A.copy()))
     yield "CHOLESKY_SHARE", took * cost.SPEEDS["cells"] / (len(A) ** 3 / 3)
 
 

@@ -45,7 +45,7 @@ class Phases(Progress):
         super().phase(name, *rest, **more)
 
 
-def part_of(phase: str) -> str:
+def stage_name(phase: str) -> str:
     """The part that a phase belongs to."""
     local = next((kind for kind in ("grids", "cells") if kind in phase), None)
     return local or PARTS.get(phase.split()[0], "other")
@@ -63,7 +63,7 @@ def one(name: str) -> dict[str, Any]:
     seconds: Counter[str] = Counter()
     ends = [*shown.began[1:], ("", time.process_time())]
     for (phase, began), (_, ended) in zip(shown.began, ends, strict=True):
-        seconds[part_of(phase)] += ended - began
+        seconds[stage_name(phase)] += ended - began
     sizes = Sizes.of(n, p, recipe.replace(n_components=fitted.n_components))
     solve = SOLVER_CLASSES[fitted.solver].cost(sizes, outputs, 0)
     flops = {name: plan.costs[name].flops for name in ("survey", "choice")}

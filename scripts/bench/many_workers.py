@@ -27,7 +27,7 @@ from dkernel.model.recipe import Recipe
 from dkernel.streaming.cost import CALL_SECONDS, READ_BYTES, core_seconds
 from dkernel.streaming.execution.stated import PlannedCluster
 from dkernel.streaming.schedule import bundle_size, shuffle_order
-from dkernel.streaming.shares import even_shares, is_even, nodes_of
+from dkernel.streaming.shares import even_shares, find_nodes, is_even
 from dkernel.training.planning.memory_plan import Plan
 
 COLUMNS, UNIT = 28, 131_072
@@ -97,7 +97,7 @@ def rounds_of(source: Source, rounds: int, workers: int, kept: bool) -> Iterator
         busy = {share.at for share in shares}
         rows, copied, sums = list[int](), list[int](), 0
         for share in shares:
-            nodes = nodes_of(share, sizes)
+            nodes = find_nodes(share, sizes)
             runs = [run for _, some in nodes for run in some]
             first = places[runs[0].chunk]
             at = share.at or (first if first not in busy else None)

@@ -34,7 +34,7 @@ from dkernel.model.model_file import save
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.base import Call
 from dkernel.streaming.execution.cluster import ClusterExecutor
-from dkernel.streaming.progress import Progress, group_of
+from dkernel.streaming.progress import Progress, phase_group
 from dkernel.training.fit import train
 from dkernel.training.planning.memory_plan import FEW_SLOTS
 
@@ -112,7 +112,7 @@ def phases(cluster: Cluster) -> Iterator[dict[str, dict[str, float]]]:
         now[0], last[0] = name, used
 
     def phase(self: Progress, name: str, *args: Any, **figures: Any) -> None:
-        turn(group_of(name))
+        turn(phase_group(name))
         begin(self, name, *args, **figures)
 
     Progress.phase = phase  # type: ignore[method-assign]

@@ -10,7 +10,7 @@ import dkernel
 from dkernel import OneClassSVM
 from dkernel.data import from_arrays
 from dkernel.errors import RecipeError
-from dkernel.solvers.one_class import Path, begin, sums_of, values, widths
+from dkernel.solvers.one_class import Path, begin, sum_losses, values, widths
 
 
 def crowd(n, seed=0):
@@ -70,11 +70,11 @@ def test_a_source_larger_than_the_sample_reaches_the_full_optimum(monkeypatch):
     v, first = begin(F, 0.1)
     path = Path(v, widths(first), 0.1)
     while not path.over:
-        path.update(sums_of(F, path.points, path.width))
+        path.update(sum_losses(F, path.points, path.width))
     h = widths(first)[-1]
     mine = np.append(weights(machine), machine.offset_)
     both = np.stack([path.v, mine], axis=1)
-    best, found = values(sums_of(F, both, h), both, 0.1)
+    best, found = values(sum_losses(F, both, h), both, 0.1)
     assert found == pytest.approx(best, rel=1e-4)
     assert 1 < machine.n_iter_ <= 30
     assert 0.08 < machine.outliers_ <= 0.1
@@ -84,10 +84,10 @@ def test_a_source_larger_than_the_sample_reaches_the_full_optimum(monkeypatch):
 def test_the_smoothed_objective_has_its_own_derivatives():
     rng = np.random.default_rng(0)
     F, v, h = rng.normal(size=(50, 3)), rng.normal(size=(4, 1)), 0.7
-    total = sums_of(F, v, h)
+    total = sum_losses(F, v, h)
     for i in range(4):
         e = 1e-5 * np.eye(4)[:, i : i + 1]
-        up, down = sums_of(F, v + e, h), sums_of(F, v - e, h)
+        up, down = sum_losses(F, v + e, h), sum_losses(F, v - e, h)
         assert total.gradient[i] == pytest.approx((up.loss[0] - down.loss[0]) / 2e-5, rel=1e-5, abs=1e-6)
         np.testing.assert_allclose(total.curvature[i], (up.gradient - down.gradient) / 2e-5, rtol=1e-4, atol=1e-4)
 

@@ -20,7 +20,7 @@ from dkernel.solvers.targets import Targets, make_targets
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.execution.base import Held
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.streaming.kept_block import pieces_of
+from dkernel.streaming.kept_block import cut_rows
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces
 from dkernel.streaming.shares import reduce
@@ -173,14 +173,16 @@ def test_with_a_given_map_weights_have_the_gradient_of_copies(loss):
     map = FourierMap.draw(Gaussian(gamma=0.3), 3, 24, 0)
     columns = ScaledComponents(Scaling("none", np.zeros(3), np.ones(3)), map)
     targets = Targets(classes)
-    balanced = None if classes is None else targets.weights_of("balanced", dict(enumerate(np.bincount(y, K).tolist())))
+    balanced = (
+        None if classes is None else targets.weigh_classes("balanced", dict(enumerate(np.bincount(y, K).tolist())))
+    )
     problem = Problem(columns, parse_loss(loss).of(targets.outputs), targets, balanced)
     rng = np.random.default_rng(2)
     at = rng.normal(size=(24, targets.outputs)).astype(np.float32), rng.normal(size=targets.outputs).astype(np.float32)
 
     def total(statistic, block):
         held, n = Held(block), len(block.X)
-        return reduce(SerialExecutor(), statistic, [(held, p) for p in pieces_of(n, 64)], "t", broadcast=at)
+        return reduce(SerialExecutor(), statistic, [(held, p) for p in cut_rows(n, 64)], "t", broadcast=at)
 
     blocks = Block(X, y, K.astype(float)), Block(X[COPIES], y[COPIES], None)
     one, other = (total(Gradient(problem), block) for block in blocks)

@@ -12,7 +12,7 @@ import pytest
 import dkernel
 from dkernel.data import Block
 from dkernel.errors import DriftWarning
-from dkernel.inference.drift import DRIFTED, _index_of_levels, _index_of_number, find_drift, moments_of
+from dkernel.inference.drift import DRIFTED, _index_of_levels, _index_of_number, find_drift, measure_moments
 
 N = 1000
 
@@ -119,7 +119,7 @@ def test_the_index_is_that_of_two_normal_laws_and_of_shares():
 def test_few_rows_hardly_ever_drift_by_chance(machine, rows):
     model, frame = machine.model_, table(200 * rows, seed=9)
     X, _ = model.encoding.encode(pa.Table.from_pandas(frame[list(model.columns)]), "float64")
-    found = (find_drift(model, [moments_of(model, [Block(part)])]) for part in np.split(X, 200))
+    found = (find_drift(model, [measure_moments(model, [Block(part)])]) for part in np.split(X, 200))
     assert sum(map(bool, found)) <= 4
 
 

@@ -46,14 +46,14 @@ def test_a_factor_in_blocks_solves_alike_on_any_number_of_threads(monkeypatch, n
     monkeypatch.setattr(linalg, "usable_cores", lambda: 3)
     A, B = square(n).astype(dtype), np.random.default_rng(1).standard_normal((n, 2)).astype(dtype)
     with one_blas_thread():
-        whole = linalg.factor_of(np.tril(A))(B)
-        one, *others = (linalg.factor_of(np.tril(A), threads)(B) for threads in (1, 2, 3))
+        whole = linalg.factor_matrix(np.tril(A))(B)
+        one, *others = (linalg.factor_matrix(np.tril(A), threads)(B) for threads in (1, 2, 3))
     np.testing.assert_allclose(one, whole, rtol=0, atol=(1e-2 if dtype == "float32" else 1e-9) * np.abs(whole).max())
     for other in others:
         np.testing.assert_array_equal(one, other)
     A[n // 2, n // 2] = -1.0
     with pytest.raises(sl.LinAlgError):
-        linalg.factor_of(A, 2)
+        linalg.factor_matrix(A, 2)
 
 
 def test_of_a_symmetric_square_the_lower_half_is_read():

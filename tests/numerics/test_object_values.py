@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dkernel.errors import DataError
-from dkernel.numerics.object_values import as_cells, cell_bytes, decode_cells, encode_cells, number_columns, numbers_of
+from dkernel.numerics.object_values import as_cells, cell_bytes, decode_cells, encode_cells, number_columns, to_numbers
 
 ATOMS = st.text() | st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
 CELLS = st.text() | st.recursive(ATOMS, lambda parts: st.lists(parts, max_size=4), max_leaves=8).filter(
@@ -87,10 +87,10 @@ def test_columns_of_numbers_beside_them_hold_numbers(value, says):
 def test_the_numbers_of_a_table():
     X = as_cells(np.array([["a", 1, 2.5], ["b", True, -1]], object), ["s", "x", "y"], ["s"], place)
     assert number_columns(X) == [1, 2]
-    np.testing.assert_array_equal(numbers_of(X), [[0.0, 1.0, 2.5], [0.0, 1.0, -1.0]])
+    np.testing.assert_array_equal(to_numbers(X), [[0.0, 1.0, 2.5], [0.0, 1.0, -1.0]])
     assert number_columns(X[:0]) == []
     numbers = np.ones((2, 2), np.float32)
-    assert numbers_of(numbers) is numbers
+    assert to_numbers(numbers) is numbers
 
 
 def test_a_table_of_another_shape_is_refused():

@@ -15,7 +15,7 @@ from dkernel.model.solver_table import SolverEntry
 from dkernel.solvers.catalogue import SOLVER_CLASSES
 from dkernel.solvers.driver import Solver, SolverResult, State
 from dkernel.solvers.objective import Gradient
-from dkernel.solvers.sgd_round import coefficients_of, mean_gradient
+from dkernel.solvers.sgd_round import expand_coefficients, mean_gradient
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.fit import train
@@ -43,7 +43,7 @@ class Descent(Solver[DescentState]):
         if state.steps == READINGS:
             return None
         statistic, name = Gradient(self.fit.problem), f"descent-{state.steps}"
-        return partial(self.reduce_all, statistic, coefficients_of(self.fit.coordinates, state.v), name)
+        return partial(self.reduce_all, statistic, expand_coefficients(self.fit.coordinates, state.v), name)
 
     def advance(self, state, found):
         line = {"pass": state.steps + 1, "round": 1, "rows": found.n, "loss": float(found.loss[0] / found.weight)}

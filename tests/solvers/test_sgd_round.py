@@ -132,7 +132,7 @@ def test_each_window_is_the_mean_of_the_last_iterates(rounds):
         seen.append(state.v)
     found = psgd.candidates(state, rounds)
     for name, share in WINDOWS.items():
-        counted = psgd.rounds_of(name, rounds)
+        counted = psgd.count_rounds(name, rounds)
         assert counted == max(1, round(share * rounds))
         np.testing.assert_allclose(found[name], np.mean(seen[rounds - counted :], axis=0), rtol=1e-10, atol=1e-12)
     np.testing.assert_array_equal(found["last"], seen[-1])

@@ -19,11 +19,11 @@ from dkernel.solvers.sizes import (
     ROUND_FLOPS,
     SETTLED,
     Sizes,
-    flops_of,
+    pass_flops,
     passes_dominate,
 )
 from dkernel.streaming.cost import SETUP_FLOPS
-from dkernel.streaming.kept_block import pieces_of
+from dkernel.streaming.kept_block import cut_rows
 from dkernel.streaming.survey import Reservoir
 
 
@@ -50,9 +50,9 @@ def test_rounds_are_fewer_where_many_rows_a_column_have_little_work(n, p, column
     assert LEAST_ROUNDS <= rounds <= MOST_ROUNDS
     settled = LEAST_ROUNDS * (SETTLED * columns / n) ** 2
     if rounds > LEAST_ROUNDS:
-        assert flops_of(n, p, columns) / rounds >= ROUND_FLOPS or rounds <= settled
+        assert pass_flops(n, p, columns) / rounds >= ROUND_FLOPS or rounds <= settled
     if rounds < MOST_ROUNDS:
-        assert flops_of(n, p, columns) < (rounds + 1) * ROUND_FLOPS
+        assert pass_flops(n, p, columns) < (rounds + 1) * ROUND_FLOPS
         assert settled < rounds + 1
     assert Sizes.of(n, p, Recipe(solver="psgd", n_components=columns, rounds=5)).rounds == 5
     few = Sizes.of(MANY_ROWS - 1, p, Recipe(solver="psgd", n_components=columns))
@@ -147,7 +147,7 @@ def test_a_polish_of_a_large_source_is_paid_by_the_setup(n, p, columns):
     assert sizes.polish <= POLISH
     if sizes.large:
         assert sizes.polish == 0 or sizes.polish >= LEAST_POLISH
-        assert sizes.polish * flops_of(n, p, columns) <= SETUP_FLOPS * columns**3
+        assert sizes.polish * pass_flops(n, p, columns) <= SETUP_FLOPS * columns**3
         assert sizes.polish == 0 or n < 64 * columns
 
 
@@ -163,7 +163,7 @@ def test_a_hash_alone_says_who_is_holdout():
 
 
 def test_a_block_in_pieces():
-    pieces = pieces_of(1000, 300)
+    pieces = cut_rows(1000, 300)
     assert [(piece.number, piece.first, piece.n) for piece in pieces] == [
         (0, 0, 300),
         (1, 300, 300),

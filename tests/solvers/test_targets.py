@@ -90,17 +90,17 @@ def test_a_regression_is_centred_and_of_width_1():
 
 def test_balanced_weights_give_every_class_the_same_sum():
     targets, counts = Targets(np.array(["a", "b", "c"])), {"a": 10.0, "b": 30.0, "c": 60.0}
-    weights = targets.weights_of("balanced", counts)
+    weights = targets.weigh_classes("balanced", counts)
     np.testing.assert_allclose(weights * [10, 30, 60], 100 / 3)
-    assert targets.weights_of(None, counts) is None
+    assert targets.weigh_classes(None, counts) is None
 
 
 def test_weights_by_class():
     targets, counts = Targets(np.array([0, 1, 2])), {0: 1.0, 1: 1.0, 2: 1.0}
-    assert targets.weights_of({2: 5.0}, counts).tolist() == [1.0, 1.0, 5.0]
+    assert targets.weigh_classes({2: 5.0}, counts).tolist() == [1.0, 1.0, 5.0]
     with pytest.raises(RecipeError, match="class_weight names 7, which is not a class; there are 0, 1, 2"):
-        targets.weights_of({7: 1.0}, counts)
+        targets.weigh_classes({7: 1.0}, counts)
 
 
 def test_a_regression_has_no_class_weights():
-    assert Targets(None).weights_of("balanced", {}) is None
+    assert Targets(None).weigh_classes("balanced", {}) is None

@@ -192,11 +192,11 @@ def made_gram(F):
     from dkernel.solvers.gram import FoldedGram
     from dkernel.solvers.objective import Problem
     from dkernel.solvers.targets import Targets
-    from dkernel.streaming.kept_block import pieces_of
+    from dkernel.streaming.kept_block import cut_rows
 
     columns = ScaledComponents(Scaling("none", np.zeros(31), np.ones(31)), NystromMap(*kernel_and_landmarks(F)))
     problem = Problem(columns, parse_loss("squared"), Targets(None))
-    (piece,) = pieces_of(len(F), len(F))
+    (piece,) = cut_rows(len(F), len(F))
     statistic = FoldedGram(problem, 1)
     return statistic.finish(statistic.step(Block(F, np.zeros(len(F)), None), piece, None))[0].gram
 

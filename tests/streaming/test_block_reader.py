@@ -12,7 +12,7 @@ from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import Statistic, merge_levels
 from dkernel.streaming.schedule import bundles, cut_pieces, shuffle_order
-from dkernel.streaming.shares import even_shares, nodes_of, whole_chunks
+from dkernel.streaming.shares import even_shares, find_nodes, whole_chunks
 from tests.streaming.sources import rings, source_of
 from tests.streaming.statistics import tree_sum
 
@@ -221,7 +221,7 @@ def test_the_nodes_of_any_shares_make_the_one_tree(counts, workers, threads, see
 
     sums = {}
     for share in even_shares(sizes, places, {f"w{i}": threads for i in range(workers)}, workers * threads):
-        for node, runs in nodes_of(share, sizes):
+        for node, runs in find_nodes(share, sizes):
             lists = [words[run.chunk][run.first : run.last] for run in runs]
             sums[node] = merge_levels([(0, merge_levels([(0, word) for word in some], merge)) for some in lists], merge)
     found = whole_chunks([sums.items()], merge)

@@ -11,7 +11,7 @@ from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import RowRange, RowSlice, cut_pieces, interleave_order, shuffle_order
-from dkernel.streaming.shares import calls_of, reduce
+from dkernel.streaming.shares import make_calls, reduce
 from tests.streaming.sources import source_of
 from tests.streaming.statistics import Sum, Words, tree_sum
 
@@ -74,7 +74,7 @@ def test_any_number_of_pieces_and_slots(n, slots):
     executor = Slots(slots)
     block = executor.keep(Block(np.zeros((n, 1), np.float32), None, None), "block")
     items = [(block, RowSlice(i, RowRange(0, 0, i, i + 1), 1, i)) for i in range(n)]
-    calls = calls_of(Words(), None, {0: items}, "words", executor)
+    calls = make_calls(Words(), None, {0: items}, "words", executor)
     assert len({call.key for call in calls}) == len(calls) <= slots
     assert len(calls) == min(n, slots) or min(n, slots) > 16  # a call begins at a multiple of a 32nd of the pieces
     assert reduce(executor, Words(), items, "words") == tree_sum([str(i) for i in range(n)], Words().merge)

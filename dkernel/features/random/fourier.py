@@ -15,7 +15,7 @@ from dkernel.features.base import Coordinates, FeatureMap, in_tiles
 from dkernel.features.random.projections import FAST, MOST_STORED, Dense, Projection, Seeded, draw_projection
 from dkernel.features.random.sparse_frequencies import SCATTERED, Scattered
 from dkernel.kernels import Kernel
-from dkernel.kernels.landmark_columns.wide import WideColumns, of_products
+from dkernel.kernels.landmark_columns.wide import WideColumns, product_columns
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.fused.products import is_whole, sincos_products
 from dkernel.numerics.random_streams import stream
@@ -133,7 +133,7 @@ class FourierMap(FeatureMap):
     def wide(self) -> tuple[WideColumns, ...]:
         if not self.pairs or not isinstance(self.projection, Dense):
             return ()
-        return of_products("sincos", self._turns.frequencies, order=self._layered)
+        return product_columns("sincos", self._turns.frequencies, order=self._layered)
 
     @property
     def _layered(self) -> NDArray[np.intp]:

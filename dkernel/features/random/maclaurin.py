@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.features.dense_maps import TiledMap, in_groups
-from dkernel.features.power_series import degree_shares, series_of
+from dkernel.features.power_series import degree_shares, find_power_series
 from dkernel.kernels import Kernel
 from dkernel.numerics.random_streams import stream
 
@@ -47,7 +47,7 @@ class MaclaurinMap(TiledMap):
         signs: NDArray[np.bool_],
         exact: bool,
     ) -> None:
-        series = series_of(kernel)
+        series = find_power_series(kernel)
         if series is None:
             raise _no_series(kernel)
         self.kernel, self.counts, self.weights, self.signs, self.exact = kernel, counts, weights, signs, exact
@@ -66,7 +66,7 @@ class MaclaurinMap(TiledMap):
     @classmethod
     def draw(cls, kernel: Kernel, n_in: int, n_components: int, seed: int) -> "MaclaurinMap":
         """A map of at most `n_components` columns, a function of the seed; fewer where the kernel needs no more."""
-        series = series_of(kernel)
+        series = find_power_series(kernel)
         if series is None:
             raise _no_series(kernel)
         if n_components < 1:

@@ -12,7 +12,7 @@ from dkernel.data.encoding.columns import CategoryColumn, NumberColumn
 from dkernel.inference.importance import importances
 from dkernel.losses.metrics import class_of_scores
 from dkernel.model.model import Model
-from dkernel.solvers.reservoir_split import part_of
+from dkernel.solvers.reservoir_split import select_rows
 
 MOST_EFFECT_ROWS = 2048  # rows of the holdout, which give a share to a percent
 MOST_VARIED = 512  # rows of a partial dependence: some 20 values of each of six columns take the scores of 60,000
@@ -55,7 +55,7 @@ def columns_by_importance(parts: Parts) -> list[tuple[str, float]]:
     many = len(model.places) > MOST_TRIED
     names = [name for name, _ in strongest(model)[:MOST_TRIED]] if many else list(model.places)
     most = max(1, MOST_EFFECT_ROWS // len(parts))
-    lost = [importances(fitted, part_of(rows, slice(most)), names, shuffles=1) for fitted, rows in parts]
+    lost = [importances(fitted, select_rows(rows, slice(most)), names, shuffles=1) for fitted, rows in parts]
     return sorted(((name, float(np.mean([each[name][0] for each in lost]))) for name in names), key=lambda p: -p[1])
 
 

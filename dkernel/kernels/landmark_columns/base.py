@@ -88,7 +88,7 @@ def augment(X: F32, center: F32, factor: NDArray[np.float32] | np.float32 | None
     return wide
 
 
-def center_of(Z: F64) -> NDArray[np.float32]:
+def choose_center(Z: F64) -> NDArray[np.float32]:
     """The mean of landmarks; where some are as far as `within` means it the median, which they do not move."""
     far = np.abs(Z).max(initial=0.0) > LARGEST_SQUARE**0.5 / 10
     return np.asarray(np.median(Z, axis=0) if far else Z.mean(axis=0)).astype(np.float32)
@@ -127,7 +127,7 @@ class GaussianColumns(LandmarkColumns):
         self._factor = None if np.ndim(gamma) == 0 else np.sqrt(np.asarray(gamma) * LOG2_E).astype(np.float32)
         self._g = 1.0 if self._factor is not None else float(gamma) * LOG2_E
         # Rounded before it is subtracted, so that rows and landmarks lose the very same vector.
-        self._center = center_of(Z)
+        self._center = choose_center(Z)
         centred = Z - self._center
         if self._factor is not None:
             centred = centred * self._factor
@@ -171,7 +171,7 @@ class LaplacianColumns(LandmarkColumns):
     def __init__(self, Z: F64, gamma: float) -> None:
         self.n = Z.shape[0]
         self._g = np.float32(gamma * LOG2_E)
-        self._center = center_of(Z)
+        self._center = choose_center(Z)
         self._landmarks = column_blocks(((Z - self._center) * self._g).T)
         # The middle value of a column is its usual one where more than half of the landmarks have it.
         own = np.sort(self.rows(Z.astype(np.float32)), axis=0)

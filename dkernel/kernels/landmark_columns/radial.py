@@ -8,7 +8,7 @@ from dkernel.kernels.landmark_columns.base import (
     COLUMN_BLOCK,
     LandmarkColumns,
     augment,
-    center_of,
+    choose_center,
     column_blocks,
     within,
 )
@@ -36,7 +36,7 @@ class SquaredColumns(LandmarkColumns):
     def __init__(self, Z: F64, length: float, sharp: bool = False, tolerance: float = FLOAT32_TOLERANCE) -> None:
         self.n = Z.shape[0]
         self._inverse = np.float32(1 / length)
-        self._center = center_of(Z)
+        self._center = choose_center(Z)
         centred = within((Z - self._center) / length)
         norms = np.einsum("ij,ij->i", centred, centred)
         near = np.ascontiguousarray(centred, np.float32)
@@ -142,7 +142,7 @@ class CauchyProductColumns(LandmarkColumns):
     def __init__(self, Z: F64, length: float) -> None:
         self.n = Z.shape[0]
         self._inverse = np.float32(1 / length)
-        self._center = center_of(Z)
+        self._center = choose_center(Z)
         self._landmarks = column_blocks(((Z - self._center) / length).T)
 
     def rows(self, X: F32) -> F32:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.kernels.landmark_columns.base import FARTHEST, LARGEST_SQUARE, center_of
+from dkernel.kernels.landmark_columns.base import FARTHEST, LARGEST_SQUARE, choose_center
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.fused.wide_scores import FUNCTIONS, fused_wide_scores
@@ -40,7 +40,7 @@ class WideColumns:
         return fused_wide_scores(self.panels, lambda rows: self.prepared(scaled(rows)), X, self.weight * coef)
 
 
-def of_distances(function: str, Z: F64, factor: float | F64) -> tuple[WideColumns, ...]:
+def distance_columns(function: str, Z: F64, factor: float | F64) -> tuple[WideColumns, ...]:
     """A function of ‖(x - z) factor‖².
 
     Parameters
@@ -48,7 +48,7 @@ def of_distances(function: str, Z: F64, factor: float | F64) -> tuple[WideColumn
     function : of `PackedComponents`; there are no columns of another word
     factor : of all columns or of each
     """
-    center = center_of(Z).astype(np.float64)
+    center = choose_center(Z).astype(np.float64)
 
     def prepared(X: F64) -> F64:
         """The squares of centred rows, and these rows. Those that are as good as infinitely far are nearer."""
@@ -66,7 +66,7 @@ def of_distances(function: str, Z: F64, factor: float | F64) -> tuple[WideColumn
     return _with(function, block, prepared)
 
 
-def of_products(
+def product_columns(
     function: str, Z: F64, c: float = 0.0, order: NDArray[np.intp] | None = None
 ) -> tuple[WideColumns, ...]:
     """A function of ⟨x, z⟩ + c.

@@ -310,7 +310,7 @@ def _least_squares(
     K = Matern(nu=cell.nu, length=cell.length)(Z.astype(np.float64), Z[moving].astype(np.float64))
     normal = (K * total[:, None]).T @ K + ridge * K[moving]
     normal.flat[:: len(moving) + 1] += NORMAL_ROUNDING * np.trace(normal)
-    solve_few = linalg.factor_of(normal)
+    solve_few = linalg.factor_matrix(normal)
 
     def by_few(target: F64) -> tuple[F64, F64]:
         coef = np.zeros_like(target)
@@ -354,7 +354,7 @@ def _solver(
     K = _kernel_matrix(Z, length, nu, threads or 1)
     K[np.diag_indices_from(K)] += ridge.astype(np.float32)
     try:
-        solve = linalg.factor_of(K, threads)
+        solve = linalg.factor_matrix(K, threads)
     except scipy.linalg.LinAlgError:
         del K
     else:
@@ -367,7 +367,7 @@ def _solver(
             K[own, : own.stop] = kernel(rows[own], rows[: own.stop])
         K[np.diag_indices_from(K)] = 1.0 + ridge
         try:
-            return linalg.factor_of(K), ridge
+            return linalg.factor_matrix(K), ridge
         except scipy.linalg.LinAlgError:
             # Rounding leaves the matrix no Cholesky factor: a larger ridge gives it one.
             ridge = 10.0 * np.maximum(ridge, np.finfo(np.float64).eps)

@@ -184,7 +184,7 @@ class VectorBuilder:
         return self.polynomial(s, cosine), b.fmul(f, self.polynomial(s, sine))
 
 
-def _registers_of(signature: Any) -> Registers:
+def _find_registers(signature: Any) -> Registers:
     """The registers of the processor, for the numbers of the first array of a signature."""
     target = registers()
     assert target is not None
@@ -210,7 +210,7 @@ def intrinsic_block(function: str) -> Any:
     def block(typingctx: Any, rows: Any, panels: Any, out: Any, first: Any, i: Any, j: Any) -> Any:  # noqa: ARG001
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             (A, B, C), (start, i, j) = array_types(context, builder, signature, arguments), arguments[3:]
-            maker, whole = VectorBuilder(builder, _registers_of(signature).lanes, signature), i.type
+            maker, whole = VectorBuilder(builder, _find_registers(signature).lanes, signature), i.type
             sizes = cgutils.unpack_tuple(builder, C.shape, 3)
             for columns, products in _products_of_panel(maker, A, B, builder.add(start, i), j):
                 for row, line in enumerate(products):
@@ -248,7 +248,7 @@ def intrinsic_scores(function: str) -> Any:
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             (A, B, W, S), (start, i, j) = array_types(context, builder, signature, arguments), arguments[4:]
-            maker, whole = VectorBuilder(builder, _registers_of(signature).lanes, signature), i.type
+            maker, whole = VectorBuilder(builder, _find_registers(signature).lanes, signature), i.type
             of_coef, of_sums = (cgutils.unpack_tuple(builder, array.shape, n) for array, n in ((W, 4), (S, 3)))
             for columns, products in _products_of_panel(
                 maker, A, B, builder.add(start, i), j, whole(1), near=word == "exponential"
@@ -412,7 +412,7 @@ def _gradient(heads: int) -> Any:
         h: Any,
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            target, arrays = _registers_of(signature), array_types(context, builder, signature, arguments)
+            target, arrays = _find_registers(signature), array_types(context, builder, signature, arguments)
             maker, (C, D, G) = VectorBuilder(builder, target.lanes, signature), arrays
             count, panel, layer, head = arguments[3:]
             whole = count.type

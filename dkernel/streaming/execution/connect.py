@@ -104,10 +104,10 @@ def connect(
     with client_at(scheduler, scheduler_file, workers, memory_limit, tls, patience) as client:
         executor: Executor
         if client is None:
-            executor = ThreadsExecutor(memory_limit=bytes_of(memory_limit))
+            executor = ThreadsExecutor(memory_limit=parse_memory_limit(memory_limit))
         else:
             executor = ClusterExecutor(client, patience, least=workers or 1, own=workers is not None)
-        executor.client_memory_limit = bytes_of(client_memory_limit)
+        executor.client_memory_limit = parse_memory_limit(client_memory_limit)
         with executor:
             yield executor
 
@@ -140,7 +140,7 @@ def client_at(
         yield None
 
 
-def dashboard_of(client: Any) -> str | None:
+def find_dashboard(client: Any) -> str | None:
     """Address of Dask's pages about a cluster, None where there are none."""
     with suppress(KeyError, AttributeError, ValueError):
         link: str | None = client.dashboard_link
@@ -148,7 +148,7 @@ def dashboard_of(client: Any) -> str | None:
     return None
 
 
-def bytes_of(limit: str | int | None) -> int | None:
+def parse_memory_limit(limit: str | int | None) -> int | None:
     """An amount of memory as a number; None for no limit."""
     from dask.utils import parse_bytes
 

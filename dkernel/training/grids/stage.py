@@ -20,7 +20,7 @@ from dkernel.model.parameters import EFFORTS
 from dkernel.model.recipe import Recipe
 from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.threads import usable_cores
-from dkernel.solvers.budget import model_bytes_of
+from dkernel.solvers.budget import limit_model_bytes
 from dkernel.solvers.fit_problem import Callback
 from dkernel.solvers.sizes import Sizes
 from dkernel.solvers.targets import Targets, residual_bound
@@ -29,14 +29,7 @@ from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.grids.fit import fit_grids
 from dkernel.training.grids.inputs import category_groups, feature_names, find_groups
-from dkernel.training.grids.search import (
-    STEPS,
-    TRIED_GRIDS,
-    GridRows,
-    GridTrials,
-    first_settings,
-    search_settings,
-)
+from dkernel.training.grids.search import STEPS, TRIED_GRIDS, GridRows, GridTrials, first_settings, search_settings
 from dkernel.training.grids.update import update_grid_machine
 from dkernel.training.residual import GROUP_SAMPLE, Residual, ResidualRows
 from dkernel.training.selection.descent import Place
@@ -89,7 +82,7 @@ def grid_room(recipe: Recipe, sizes: Sizes, outputs: int) -> int | None:
     """Bytes that the grids may have in a model file; None where their number is given."""
     if isinstance(recipe.settings(Grids).n_grids, int):
         return None
-    return model_bytes_of(recipe, sizes.n, sizes.p) - sizes.model_bytes(outputs)
+    return limit_model_bytes(recipe, sizes.n, sizes.p) - sizes.model_bytes(outputs)
 
 
 def tried_rows(n: int, p: int, grids: int) -> int:

@@ -22,8 +22,8 @@ from dkernel.losses.metrics import paired_difference
 from dkernel.model.model import ScaledComponents
 from dkernel.numerics import linalg
 from dkernel.numerics.array_types import F32, F64
-from dkernel.solvers.gram import GramSum, gram_of
-from dkernel.solvers.sizes import flops_of
+from dkernel.solvers.gram import GramSum, sum_gram
+from dkernel.solvers.sizes import pass_flops
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.cost import COMPONENT64_FLOPS, L1_FLOPS
 from dkernel.training.selection.descent import until_worse
@@ -60,7 +60,7 @@ class Fidelity:
         """
         c, rows = self.components, self.rows + self.judged
         value = (2.0 if is_radial(kernel) else L1_FLOPS) * p + COMPONENT64_FLOPS["choice"]
-        components = flops_of(rows, p, c) if drawn else rows * c * value
+        components = pass_flops(rows, p, c) if drawn else rows * c * value
         return components + float(self.rows) * c * c + len(JUDGING_ALPHAS) * c**3 / 3
 
 
@@ -276,7 +276,7 @@ def _means(components: ScaledComponents, split: FitValidationSplit, targets: Tar
 
     def part(first: int, stop: int) -> GramSum:
         own = slice(first, stop)
-        return gram_of(components, split.X[own], Y[own], None if weight is None else weight[own], dtype)
+        return sum_gram(components, split.X[own], Y[own], None if weight is None else weight[own], dtype)
 
     ends = [rows * i // SQUARE_PARTS for i in range(SQUARE_PARTS + 1)]
     total = reduce(GramSum.merge, over(part, ends, ends[1:]))

@@ -17,7 +17,7 @@ from dkernel.features.base import Coordinates
 from dkernel.losses.losses import Loss
 from dkernel.numerics.array_types import F64
 from dkernel.solvers.objective import LossStatistic, Problem
-from dkernel.solvers.sgd_round import PSGD, SGD, SGDProblem, coefficients_of
+from dkernel.solvers.sgd_round import PSGD, SGD, SGDProblem, expand_coefficients
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowRange, RowSlice
 
@@ -148,7 +148,7 @@ class RacedMap:
         whole, scores = RowSlice(0, RowRange(0, 0, 0, len(rows.X)), len(rows.X), 0), {}
         for entry in self.entries:
             problem = replace(self.problem, loss=entry.loss, threshold=-1)
-            sums = LossStatistic(problem).step(rows, whole, coefficients_of(self.coordinates, entry.v))
+            sums = LossStatistic(problem).step(rows, whole, expand_coefficients(self.coordinates, entry.v))
             for number, loss, right in zip(entry.candidates, sums.loss, sums.right, strict=True):
                 scores[number] = Score(float(loss), float(right), sums.weight, sums.n)
         return scores

@@ -12,7 +12,7 @@ from dkernel import KernelClassifier
 from dkernel.errors import UnsupportedError
 from dkernel.streaming.execution.base import Call
 from dkernel.streaming.execution.connect import ClusterExecutor
-from dkernel.streaming.progress import group_of
+from dkernel.streaming.progress import phase_group
 from tests.streaming.execution import jobs
 from tests.streaming.sources import rings
 
@@ -38,7 +38,7 @@ def groups(client):
 def test_a_key_is_of_the_group_that_its_phase_says():
     for group in TASK_GROUPS:
         assert key_split(f"dkernel-{group}-(dkernel-1a2b3c-survey-0)") == f"dkernel-{group}"
-    assert {group_of(phase) for phase in ("survey", "choose alpha", "prepare", "pass 1/2", "polish", "finish")} == {
+    assert {phase_group(phase) for phase in ("survey", "choose alpha", "prepare", "pass 1/2", "polish", "finish")} == {
         "survey", "choice", "setup", "pass", "polish", "score"
     }  # fmt: skip
 
