@@ -30,7 +30,6 @@ from dkernel.estimators.parameters import (
     Local,
     NamedParameters,
     Seed,
-    document,
 )
 from dkernel.estimators.partial_fit import Partial, blocks_of, check_classes, sort_classes
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction
@@ -131,10 +130,6 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         self.checkpoint = checkpoint
         self.callbacks, self.verbose = callbacks, verbose
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        document(cls, cls._task)
-
     def set_params(self, **params: Any) -> Self:
         """Change parameters; `local__n_grids` and the like change settings of the local stage.
 
@@ -143,10 +138,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         **params : Any
             Name of a parameter -> its value.
 
-        Returns
-        -------
-        object
-            This object.
+        {returns itself}
 
         Raises
         ------
@@ -202,17 +194,9 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
             Group of each row of an array, a dataframe in memory or a Dask array. The holdout is then of whole groups,
             as many as hold its share of the rows.
 
-        Returns
-        -------
-        object
-            This object.
+        {returns itself}
 
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
+        {errors of fits}
         ClusterError
             If the workers are lost, or refuse the versions of this process.
 
@@ -522,10 +506,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         groups : array of shape (n_samples,), default=None
             Group of each row: text, whole numbers or booleans.
 
-        Returns
-        -------
-        object
-            This object.
+        {returns itself}
 
         Raises
         ------

@@ -50,8 +50,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     Attributes
     ----------
-    model_ : Model
-        The model, which `dkernel.save` writes.
+    {attributes of machines}
     classes_ : ndarray of shape (n_classes,)
         Labels in the order of the scores.
     coef_ : ndarray of shape (C, p)
@@ -61,25 +60,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Coefficients of the components, float64.
     intercept_ : ndarray of shape (C,)
         Intercepts, float64: of X @ coef_.T where coef_ is there, else of the components.
-    n_components_ : int
-        Components of the map.
-    kernel_ : Kernel
-        Kernel with its numbers.
-    alpha_ : float
-        Strength of the regularization.
-    n_iter_ : int
-        Passes of the solver.
-    norm_ : float, or ndarray of shape (C,)
-        |f|_H of the function in the space of the kernel, without intercept and local stage: the larger, the wigglier.
-    support_, support_vectors_, dual_coef_ : ndarray of shape (n_support,), (n_support, p), (C, n_support)
-        Rows whose coefficient is not 0, and these, if `solver` is "exact" with all rows as landmarks, in memory.
-    feature_weights_ : pandas.Series or None
-        Share of each column in the learned metric; without one `sklearn.inspection.permutation_importance` helps.
     history_ : list of dict
         Loss and accuracy of each round, and those of the holdout after each pass; with eval_set, patience or callbacks
         every eighth round also has `holdout_loss` and `holdout_accuracy`.
-    chosen_ : dict
-        Parameters that were chosen, with the reasons.
 
     See Also
     --------
@@ -198,17 +181,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         old : array, dataframe or Dask collection of shape (n_old, n_features), default=None
             Rows of the training, all or a sample. Grids are held by them; other models do not look.
 
-        Returns
-        -------
-        KernelClassifier
-            This object.
+        {returns itself}
 
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
+        {errors of fits}
         """
         self._partial_fit(X, y, classes, sample_weight, old)
         return self
@@ -216,22 +191,14 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def predict(self, X: Any) -> Any:
         """Predict the labels of the rows.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
+        {parameters of rows}
 
         Returns
         -------
         ndarray or dask.array.Array of shape (n_samples,)
             Labels. Lazy for Dask collections.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         require_fitted(self, "classes_")
         return self._answer(X, predict_block, "label", self.classes_.dtype)
@@ -239,22 +206,14 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def decision_function(self, X: Any) -> Any:
         """Compute the scores of the rows.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
+        {parameters of rows}
 
         Returns
         -------
         ndarray or dask.array.Array of shape (n_samples,) or (n_samples, n_classes)
             Scores, float32; of two classes one, positive for the second. Lazy for Dask collections.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         require_fitted(self, "classes_")
         return self._answer(X, score_block, "score", "float32", None if len(self.classes_) == 2 else len(self.classes_))
@@ -263,22 +222,14 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def predict_proba(self, X: Any) -> Any:
         """Compute P(class | x): by the loss where it is "logistic" or "softmax", else by the calibration.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
+        {parameters of rows}
 
         Returns
         -------
         ndarray or dask.array.Array of shape (n_samples, n_classes)
             Probabilities, float64. Lazy for Dask collections.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         require_fitted(self, "classes_")
         return self._answer(X, probability_block, "probability", "float64", len(self.classes_))
@@ -287,22 +238,14 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def predict_log_proba(self, X: Any) -> Any:
         """Compute the logarithms of `predict_proba`.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
+        {parameters of rows}
 
         Returns
         -------
         ndarray or dask.array.Array of shape (n_samples, n_classes)
             Logarithms, -inf where the probability is 0. Lazy for Dask collections.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         require_fitted(self, "classes_")
         return self._answer(X, log_probability_block, "probability", "float64", len(self.classes_))
@@ -373,12 +316,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         float
             Accuracy.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         if is_dask(X) or is_stream(X):
             return self._figure("accuracy", X, y, sample_weight)

@@ -43,17 +43,17 @@ def offered_if(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 class _Offered:
     def __init__(self, method: Callable[..., Any], check: Callable[[Any], Any]) -> None:
-        self.method, self.check = method, check
+        self.fn, self.check = method, check
         update_wrapper(self, method)  # type: ignore[arg-type]
 
     def __get__(self, estimator: Any, owner: Any = None) -> Any:
         if estimator is None:
-            return self.method
+            return self.fn
         try:
             self.check(estimator)
         except DKernelError as refusal:
             raise NotThereError(str(refusal)) from refusal
-        return MethodType(self.method, estimator)
+        return MethodType(self.fn, estimator)
 
 
 def check_callbacks(callbacks: Any) -> None:

@@ -39,14 +39,12 @@ class OneClassSVM(OutlierMixin, LinearCoefficients, Embedding):
         Kernel, its expression, or its name; X is used as it is, never scaled.
     gamma : float or {"auto", "median", "scale"}, default="auto"
         Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
-    features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
-        Kind of the map.
+    {features}
     n_components : int, default=1024
         Number of landmarks, or of random features.
     max_iter : int, default=50
         Most readings of the data.
-    random_state : int, numpy Generator or RandomState, default=None
-        Seed; None is 0.
+    {random_state}
 
     Attributes
     ----------
@@ -64,10 +62,7 @@ class OneClassSVM(OutlierMixin, LinearCoefficients, Embedding):
         Share of the training rows outside.
     n_iter_ : int
         Readings after the map was made.
-    kernel_ : Kernel
-        Kernel with numbers.
-    map_ : FeatureMap
-        The map.
+    {kernel_ and map_}
     n_components_ : int
         Components of the map.
 
@@ -161,66 +156,42 @@ class OneClassSVM(OutlierMixin, LinearCoefficients, Embedding):
     def decision_function(self, X: Any) -> Any:
         """Compute s(x) = w . φ(x) - ρ, which is not negative for inliers.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
+        {parameters of rows}
 
         Returns
         -------
         ndarray or dask.array.Array of shape (n_samples,)
             Scores, float64. Lazy for Dask collections.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         return self._answer(X, decide, "score", "float64")
 
     def score_samples(self, X: Any) -> Any:
         """Compute w . φ(x), the decision function and `offset_`.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
+        {parameters of rows}
 
         Returns
         -------
         ndarray or dask.array.Array of shape (n_samples,)
             Scores, float64. Lazy for Dask collections.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         return self.decision_function(X) + self.offset_
 
     def predict(self, X: Any) -> Any:
         """Tell inliers from outliers.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
+        {parameters of rows}
 
         Returns
         -------
         ndarray or dask.array.Array of shape (n_samples,)
             1 for inliers, -1 for outliers, int64. Lazy for Dask collections.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         return self._answer(X, predict_block, "label", np.int64)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
+from dkernel.estimators.docstrings import fill_docstrings
 from dkernel.kernels import Kernel
 from dkernel.model.local.binning import MOST_BITS
 from dkernel.model.local_settings import LocalSettings, sections
@@ -137,13 +138,6 @@ def check_parameters(estimator: Any) -> None:
             _CHECKED[name].checked(value)
 
 
-def document(cls: type, task: str) -> None:
-    """Write the parameters of a class into its docstring, in the order of its signature."""
-    names = list(inspect.signature(cls.__init__).parameters)[1:]  # type: ignore[misc]
-    if cls.__doc__:  # python -OO has none
-        cls.__doc__ = cls.__doc__.replace("{parameters}", sections({name: DOCUMENTED[name] for name in names}, task))
-
-
 class UnknownParameterError(RecipeError, TypeError):
     """An estimator has no parameter of that name."""
 
@@ -153,6 +147,9 @@ class NamedParameters:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        task = getattr(cls, "_task", None)
+        names = list(inspect.signature(cls.__init__).parameters)[1:] if task else []
+        fill_docstrings(cls, {"parameters": sections({name: DOCUMENTED[name] for name in names}, task)} if task else {})
         if "__init__" in cls.__dict__:
             cls.__init__ = _refuse_unknown(cls.__dict__["__init__"])  # type: ignore[method-assign]
 

@@ -40,10 +40,7 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernel : Kernel or str, default="gaussian"
-        Kernel, its expression, or its name.
-    gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
+    {kernel and gamma}
     max_iter : int, default=100
         Most passes over the rows.
     fit_intercept : bool, default=True
@@ -115,10 +112,7 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
         y : array of shape (n_samples,)
             Labels.
 
-        Returns
-        -------
-        KernelPerceptron
-            This object.
+        {returns itself}
 
         Raises
         ------
@@ -179,22 +173,14 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Any:
         """Compute the scores of the rows.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
+        {parameters of rows}
 
         Returns
         -------
         ndarray or dask.array.Array of shape (n_samples,) or (n_samples, n_classes)
             Scores; of two classes one, positive for the second. Lazy for Dask collections.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         require_fitted(self, "dual_coef_")
         width = None if len(self.dual_coef_) == 1 else len(self.classes_)
@@ -203,22 +189,14 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> Any:
         """Predict the labels of the rows.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
+        {parameters of rows}
 
         Returns
         -------
         ndarray or dask.array.Array of shape (n_samples,)
             Labels. Lazy for Dask collections.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         require_fitted(self, "dual_coef_")
         return self._answer(X, label_rows, "label", self.classes_.dtype)

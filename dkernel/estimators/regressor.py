@@ -30,33 +30,16 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     Attributes
     ----------
-    model_ : Model
-        The model, which `dkernel.save` writes.
+    {attributes of machines}
     coef_ : ndarray of shape (p,) or (k, p)
         Coefficients of the columns of X, float64, of a linear kernel without a local stage; others have none.
     component_coef_ : ndarray of shape (n_components_,) or (k, n_components_)
         Coefficients of the components, float64.
     intercept_ : float or ndarray of shape (k,)
         Intercept: of X @ coef_.T where coef_ is there, else of the components.
-    n_components_ : int
-        Components of the map.
-    kernel_ : Kernel
-        Kernel with its numbers.
-    alpha_ : float
-        Strength of the regularization.
-    n_iter_ : int
-        Passes of the solver.
-    norm_ : float, or ndarray of shape (C,)
-        |f|_H of the function in the space of the kernel, without intercept and local stage: the larger, the wigglier.
-    support_, support_vectors_, dual_coef_ : ndarray of shape (n_support,), (n_support, p), (C, n_support)
-        Rows whose coefficient is not 0, and these, if `solver` is "exact" with all rows as landmarks, in memory.
-    feature_weights_ : pandas.Series or None
-        Share of each column in the learned metric; without one `sklearn.inspection.permutation_importance` helps.
     history_ : list of dict
         Loss and RMSE of each round, and those of the holdout after each pass; with eval_set, patience or callbacks
         every eighth round also has `holdout_loss` and `holdout_rmse`.
-    chosen_ : dict
-        Parameters that were chosen, with the reasons.
 
     See Also
     --------
@@ -95,17 +78,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         old : array, dataframe or Dask collection of shape (n_old, n_features), default=None
             Rows of the training, all or a sample. Grids are held by them; other models do not look.
 
-        Returns
-        -------
-        KernelRegressor
-            This object.
+        {returns itself}
 
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
+        {errors of fits}
         """
         self._partial_fit(X, y, None, sample_weight, old)
         return self
@@ -128,12 +103,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         ndarray or dask.array.Array of shape (n_samples,) or (n_samples, k)
             Predictions, float64; with `return_std` the pair of them and of their deviations. Lazy for Dask collections.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         UnsupportedError
             If the deviation is asked for and the model does not know it.
         """
@@ -212,12 +182,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         float
             R^2.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         if is_dask(X) or is_stream(X):
             return self._figure("r2", X, y, sample_weight)

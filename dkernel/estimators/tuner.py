@@ -165,17 +165,9 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
         groups : array of shape (n_samples,), default=None
             Group of each row of an array, a dataframe in memory or a Dask array: whole groups are left out, and judge.
 
-        Returns
-        -------
-        Tuner
-            This object.
+        {returns itself}
 
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
+        {errors of fits}
         ClusterError
             If the workers are lost, or refuse the versions of this process.
         """
@@ -218,22 +210,14 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
     def predict(self, X: Any) -> Any:
         """Predict by the best estimator.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
+        {parameters of rows}
 
         Returns
         -------
         ndarray or dask.array.Array
             Labels or numbers.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         return self._best().predict(X)
 
@@ -241,22 +225,14 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Any:
         """Compute the scores of the best estimator.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
+        {parameters of rows}
 
         Returns
         -------
         ndarray or dask.array.Array
             Scores.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         return self._best().decision_function(X)
 
@@ -264,22 +240,14 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Any:
         """Compute the probabilities of the best estimator, where its loss gives them.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
+        {parameters of rows}
 
         Returns
         -------
         ndarray or dask.array.Array
             Probabilities.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         return self._best().predict_proba(X)
 
@@ -300,12 +268,7 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
         float
             Accuracy or R^2.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         return float(self._best().score(X, y, sample_weight))
 

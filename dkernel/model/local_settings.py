@@ -30,14 +30,25 @@ STAGES: dict[str, type["LocalSettings"]] = {}
 
 
 def sections(parameters: Mapping[str, Parameter], task: str = "") -> str:
-    """The parameter section of a docstring, indented as one of a class."""
+    """The parameter section of a docstring."""
     import textwrap
 
     lines = []
     for name, p in parameters.items():
-        lines.append(f"    {name} : {p.type_in_docs(task)}")
-        lines.append(textwrap.fill(p.text, 120, initial_indent=" " * 8, subsequent_indent=" " * 8))
-    return "\n".join(lines).lstrip()
+        lines.append(f"{name} : {p.type_in_docs(task)}")
+        lines.append(textwrap.fill(p.text, 116, initial_indent=" " * 4, subsequent_indent=" " * 4))  # of a class
+    return "\n".join(lines)
+
+
+def fill_docstring(documented: Any, passages: Mapping[str, str]) -> None:
+    """Put passages that docstrings share where a line of this one is `{name of a passage}`."""
+    import re
+    import textwrap
+
+    if documented.__doc__:  # python -OO has none
+        documented.__doc__ = re.sub(
+            r"^( *)\{([\w -]+)\}$", lambda m: textwrap.indent(passages[m[2]], m[1]), documented.__doc__, flags=re.M
+        )
 
 
 def register_stage(word: str) -> Callable[[type[Stage]], type[Stage]]:
@@ -45,8 +56,7 @@ def register_stage(word: str) -> Callable[[type[Stage]], type[Stage]]:
 
     def enter(cls: type[Stage]) -> type[Stage]:
         cls.word, STAGES[word] = word, cls
-        if cls.__doc__:  # python -OO has none
-            cls.__doc__ = cls.__doc__.replace("{parameters}", sections(cls.table()))
+        fill_docstring(cls, {"parameters": sections(cls.table())})
         return cls
 
     return enter

@@ -39,10 +39,7 @@ class Unsupervised(NamedParameters, BaseEstimator):
         y : object, default=None
             Ignored.
 
-        Returns
-        -------
-        object
-            This object.
+        {returns itself}
 
         Raises
         ------
@@ -192,22 +189,14 @@ class MapTransformer(TransformerBase):
     def transform(self, X: Any) -> Any:
         """Compute the features of the rows.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
+        {parameters of rows}
 
         Returns
         -------
         ndarray, sparse array or dask.array.Array of shape (n_samples, n_features_out)
             Features as the class describes them, in the dtype of X. Lazy for Dask collections.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         require_fitted(self, self.fitted)
         return self._features_of(X)

@@ -85,14 +85,12 @@ class KernelCCA(OnFeatures):
         Kernel of the second view; None as of the first.
     gamma_y : float or {"auto", "median", "scale"}, default=None
         Gamma of the second view; None as of the first.
-    features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
-        Kind of the map.
+    {features}
     n_map_components : int, default=512
         Number of landmarks, or of random features, of each view.
     alpha : float, default=0.001
         Strength of the regularization, in the unit of var φ.
-    random_state : int, numpy Generator or RandomState, default=None
-        Seed; None is 0.
+    {random_state}
 
     Attributes
     ----------
@@ -164,10 +162,7 @@ class KernelCCA(OnFeatures):
         y : array, dataframe or Dask collection of shape (n_samples, q) or (n_samples,), default=None
             Second view.
 
-        Returns
-        -------
-        KernelCCA
-            This object.
+        {returns itself}
 
         Raises
         ------
@@ -262,12 +257,7 @@ class KernelCCA(OnFeatures):
         ndarray or dask.array.Array of shape (n_samples, n_components_)
             Values f; with y the pair of f and g. Lazy for Dask collections.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         require_fitted(self, "x_weights_")
         if y is None:
@@ -290,12 +280,7 @@ class KernelCCA(OnFeatures):
         ndarray of shape (n_components_,)
             Correlations; those of new rows show what the pairs are worth.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         F, G = (np.asarray(Z, np.float64) for Z in compute_values(self.transform(X, y), dask_compute))
         F, G = F - F.mean(axis=0), G - G.mean(axis=0)

@@ -81,22 +81,14 @@ class Clustering(ClusterMixin, OnFeatures):
     def predict(self, X: Any) -> Any:
         """Find the nearest centre of each row.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
+        {parameters of rows}
 
         Returns
         -------
         ndarray or dask.array.Array of shape (n_samples,)
             Clusters, int64. Lazy for Dask collections.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         return self._nearest(X, cluster_rows, np.int64)
 
@@ -123,22 +115,12 @@ class KernelKMeans(Clustering):
     ----------
     n_clusters : int, default=8
         Number k of clusters.
-    kernel : Kernel or str, default="gaussian"
-        Kernel, its expression, or its name.
-    gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
-    features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
-        Kind of the map.
+    {kernel and gamma}
+    {features}
     n_map_components : int, default=1024
         Number of landmarks, or of random features.
-    n_init : int or "auto", default=10
-        Starts on the sample, of which the best is taken.
-    max_iter : int, default=100
-        Most passes over the data.
-    tol : float, default=0.0001
-        A step in which the centres move by less than this share of the variance of φ is the last.
-    random_state : int, numpy Generator or RandomState, default=None
-        Seed; None is 0.
+    {steps of k-means}
+    {random_state}
 
     Attributes
     ----------
@@ -152,10 +134,7 @@ class KernelKMeans(Clustering):
         Passes.
     model_ : Model
         For `dkernel.save` and `dkernel score`, of two clusters and more: its labels are the clusters.
-    kernel_ : Kernel
-        Kernel with numbers.
-    map_ : FeatureMap
-        The map.
+    {kernel_ and map_}
     n_map_components_ : int
         Components of the map.
 
@@ -209,12 +188,7 @@ class KernelKMeans(Clustering):
         float
             Minus the sum of the squared distances to the nearest centres; `fit` makes it large on its own rows.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
+        {errors of answers}
         """
         squares = self._nearest(X, square_rows, np.float64)
         return -float(squares.sum().compute() if is_dask(squares) else squares.sum())

@@ -23,16 +23,11 @@ class KernelPCA(OnFeatures):
     ----------
     n_components : int, default=None
         Components to keep; None for all whose eigenvalue is not rounding.
-    kernel : Kernel or str, default="gaussian"
-        Kernel, its expression, or its name.
-    gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
-    features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
-        Kind of the map.
+    {kernel and gamma}
+    {features}
     n_map_components : int, default=1024
         Number of landmarks, or of random features.
-    random_state : int, numpy Generator or RandomState, default=None
-        Seed; None is 0.
+    {random_state}
 
     Attributes
     ----------
@@ -44,10 +39,7 @@ class KernelPCA(OnFeatures):
         V^T, float64.
     mean_ : ndarray of shape (n_map_components_,)
         Mean of φ.
-    kernel_ : Kernel
-        Kernel with numbers.
-    map_ : FeatureMap
-        The map.
+    {kernel_ and map_}
     n_map_components_ : int
         Components of the map.
     n_components_ : int

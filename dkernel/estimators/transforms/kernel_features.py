@@ -29,10 +29,7 @@ class KernelFeatures(MapTransformer):
 
     Parameters
     ----------
-    kernel : Kernel or str, default="gaussian"
-        Kernel, its expression, or its name.
-    gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
+    {kernel and gamma}
     features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
         Kind of the map. "maclaurin" (Kar and Karnick 2012) and "tensorsketch" (Pham and Pagh 2013) are unbiased random
         maps of polynomials; the variance of the former grows as |x|^{2 degree}, so rows should have a length of 1 or
@@ -41,15 +38,11 @@ class KernelFeatures(MapTransformer):
         Components of the output, at most.
     sampling : str, default="auto"
         Way to draw the frequencies, as of FourierFeatures.
-    random_state : int, numpy Generator or RandomState, default=None
-        Seed; None is 0.
+    {random_state}
 
     Attributes
     ----------
-    kernel_ : Kernel
-        Kernel with numbers.
-    map_ : FeatureMap
-        The map.
+    {kernel_ and map_}
     n_components_ : int
         Components of the output.
 

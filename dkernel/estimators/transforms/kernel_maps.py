@@ -40,8 +40,7 @@ class FourierFeatures(MapTransformer):
         Way to draw the frequencies.
     form : {"auto", "pairs", "offset", "exponential"}, default="auto"
         Form of the features; "exponential" is D^{-1/2} exp(i Ωx), complex, with φ(x) . conj(φ(z)) ≈ k(x, z).
-    random_state : int, numpy Generator or RandomState, default=None
-        Seed; None is 0.
+    {random_state}
 
     Attributes
     ----------
@@ -129,18 +128,14 @@ class NystromFeatures(MapTransformer):
 
     Parameters
     ----------
-    kernel : Kernel or str, default="gaussian"
-        Kernel, its expression, or its name.
-    gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
+    {kernel and gamma}
     n_components : int, default=1024
         Number of landmarks, and of components of the output at most.
     rank : int, default=None
         Number of eigenvalues to keep; None for all.
     landmarks : {"uniform", "stratified", "kmeans", "leverage", "rpcholesky"} or array, default="uniform"
         Rule that chooses the landmarks ("stratified" by the classes y), or landmarks that are used as they are.
-    random_state : int, numpy Generator or RandomState, default=None
-        Seed; None is 0.
+    {random_state}
 
     Attributes
     ----------
@@ -201,17 +196,9 @@ class NystromFeatures(MapTransformer):
         y : array of shape (n_samples,), default=None
             Classes, for stratified landmarks; else ignored.
 
-        Returns
-        -------
-        NystromFeatures
-            This object.
+        {returns itself}
 
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
+        {errors of fits}
         """
         check_parameters(self)
         word, given = rule_of(self.landmarks)

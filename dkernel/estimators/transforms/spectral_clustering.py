@@ -29,18 +29,11 @@ class SpectralClustering(Clustering):
         Kernel, its expression, or its name; it should not be negative.
     gamma : float or {"auto", "median", "scale"}, default="auto"
         Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
-    features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
-        Kind of the map.
+    {features}
     n_map_components : int, default=1024
         Number of landmarks, or of random features.
-    n_init : int or "auto", default=10
-        Starts on the sample, of which the best is taken.
-    max_iter : int, default=100
-        Most passes over the data.
-    tol : float, default=0.0001
-        A step in which the centres move by less than this share of the variance of φ is the last.
-    random_state : int, numpy Generator or RandomState, default=None
-        Seed; None is 0.
+    {steps of k-means}
+    {random_state}
 
     Attributes
     ----------
@@ -55,10 +48,7 @@ class SpectralClustering(Clustering):
         Σ |φ(x) - c(x)|² before the last step.
     n_iter_ : int
         Passes.
-    kernel_ : Kernel
-        Kernel with numbers.
-    map_ : FeatureMap
-        The map.
+    {kernel_ and map_}
     n_map_components_ : int
         Components of the map.
 
