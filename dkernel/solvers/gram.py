@@ -1,6 +1,6 @@
 """The Gram matrix of components: of the sample for a preconditioner, of all rows and folds for a ridge regression."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,14 @@ class GramSum:
     moment: F64
     energy: F64
     weight: float
+
+    def __add__(self, other: "GramSum") -> "GramSum":
+        return replace(self, gram=self.gram.copy(), moment=self.moment.copy()).merge(other)
+
+    def error(self, v: F64) -> F64:
+        """Mean squared error of coefficients v, (D + 1, outputs), on these rows, (outputs,)."""
+        fitted = np.einsum("ic,ij,jc->c", v, self.gram, v, optimize=True)
+        return np.asarray((self.energy - 2 * np.einsum("ic,ic->c", v, self.moment) + fitted) / self.weight)
 
     def merge(self, other: "GramSum") -> "GramSum":
         self.gram += other.gram

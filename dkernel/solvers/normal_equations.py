@@ -41,34 +41,6 @@ GRAM_FOLDS, MOST_FOLDED = 5, 2048  # columns up to which the Gram matrix of each
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
-    """Sums over weighted rows, in a solver's coordinates with the 1 of the intercept last.
-
-    Parameters
-    ----------
-    gram : of the features with themselves, float64 (n + 1, n + 1)
-    moment : with the targets, (n + 1, outputs)
-    energy : of the squared targets, (outputs,)
-    weight : of the rows
-    """
-
-    gram: F64
-    moment: F64
-    energy: F64
-    weight: float
-
-    def __add__(self, other: "Moments") -> "Moments":
-        return Moments(
-            self.gram + other.gram, self.moment + other.moment, self.energy + other.energy, self.weight + other.weight
-        )
-
-    def error(self, v: F64) -> F64:
-        """Mean squared error of coefficients v, (n + 1, outputs), on these rows, (outputs,)."""
-        fitted = np.einsum("ic,ij,jc->c", v, self.gram, v, optimize=True)
-        return np.asarray((self.energy - 2 * np.einsum("ic,ic->c", v, self.moment) + fitted) / self.weight)
-
-
-@dataclass(frozen=True, eq=False)
 class Ridge:
     """The ridge regressions of all alphas on the same rows.
 
@@ -144,14 +116,14 @@ class Ridge:
         return sums
 
 
-def solve_ridge(total: Moments, metric: Metric) -> Ridge:
+def solve_ridge(total: GramSum, metric: Metric) -> Ridge:
     """The ridge regressions of some rows, from their sums and the metric M, a matrix or a number.
 
     Examples
     --------
     >>> x, y = np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 5.0])
     >>> F = np.stack([x, np.ones(3)], axis=1)
-    >>> ridge = solve_ridge(Moments(F.T @ F, F.T @ y[:, None], np.array([y @ y]), 3.0), 1.0)
+    >>> ridge = solve_ridge(GramSum(F.T @ F, F.T @ y[:, None], np.array([y @ y]), 3.0), 1.0)
     >>> ridge.coefficients(0.0).round(6)[:, 0].tolist()
     [2.0, 1.0]
     """
@@ -247,7 +219,7 @@ class NormalEquations(Solver[OneStepState]):
         """Solve the regressions of all alphas, and choose one."""
         problem, coordinates = self.fit.problem, self.fit.coordinates
         parts = [
-            Moments(
+            GramSum(
                 in_coordinates(coordinates, one.gram),
                 np.concatenate([coordinates.reduce(one.moment[:-1]), one.moment[-1:]]),
                 one.energy,
@@ -288,7 +260,7 @@ def _variance(ridge: Ridge, alpha: float) -> dict[str, Any]:
     }
 
 
-def _cross_validate(parts: Sequence[Moments], metric: Any, alphas: Sequence[float]) -> F64:
+def _cross_validate(parts: Sequence[GramSum], metric: Any, alphas: Sequence[float]) -> F64:
     """k-fold mean squared error of each alpha: every fold by the regression on the others."""
     off = np.zeros(len(alphas))
     for i, part in enumerate(parts):

@@ -198,12 +198,16 @@ def count_correct(targets: Targets, Y: NDArray[np.floating], S: NDArray[np.float
 
 @dataclass
 class LossSums:
-    """Sums over rows for each head group: loss and right answers; and the weight."""
+    """Sums over rows, for each head group or of one: loss and right answers; and the weight."""
 
-    loss: F64
-    right: F64
-    weight: float
-    n: int
+    loss: Any = 0.0
+    right: Any = 0.0
+    weight: float = 0.0
+    n: int = 0
+
+    def __add__(self, other: "LossSums") -> "LossSums":
+        weight, n = self.weight + other.weight, self.n + other.n
+        return LossSums(self.loss + other.loss, self.right + other.right, weight, n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +231,7 @@ class LossStatistic(Statistic[LossSums, LossSums]):
         )
 
     def merge(self, left: LossSums, right: LossSums) -> LossSums:
-        return LossSums(left.loss + right.loss, left.right + right.right, left.weight + right.weight, left.n + right.n)
+        return left + right
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ every chunk (are the chunks alike?), and the reservoir: the rows with the smalle
 uniform sample that neither chunks nor workers can change.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -169,28 +169,10 @@ class RowSample(Statistic[SampledParts, Reservoir]):
         return Reservoir(X[order], y, weight, hashes[order])
 
 
-@stored("ChunkCounts")
-@dataclass
-class ChunkCounts:
-    """Sums of a survey; `rows` are lists of parts, joined at the end."""
-
-    moments: ColumnMoments
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    labels: dict[Any, float] | None
-    target: ColumnMoments | None
-    weight: float
-    chunks: dict[int, tuple[ColumnMoments, dict[Any, float] | None]]
-    sums: NDArray[np.uint64]
-    rows: SampledParts = field(default_factory=list)
-    largest: NDArray[np.float32] | None = None
-    span: NDArray[np.float64] | None = None
-
-
 @stored("SurveyResult")
 @dataclass(frozen=True, eq=False)
 class SurveyResult:
-    """Result of the survey.
+    """Result of the survey, of all rows or of some.
 
     Parameters
     ----------
@@ -200,6 +182,7 @@ class SurveyResult:
     target : moments of a numeric label, of several targets each a column, else None
     weight : sum of the weights, n without them
     chunks : chunk number -> (moments of its features, its labels), all rows that count alike
+    reservoir : a sample of all rows; that of some is beside it
     sums : of `fingerprint`, for each column, the label and the weight
     largest : of sparse rows the largest absolute value in each column, float32 (p,); moments, low and high are then of
         the columns folded to a few (`SparseRows.fold`)
@@ -213,10 +196,10 @@ class SurveyResult:
     target: ColumnMoments | None
     weight: float
     chunks: dict[int, tuple[ColumnMoments, dict[Any, float] | None]]
-    reservoir: Reservoir
     sums: NDArray[np.uint64]
     largest: NDArray[np.float32] | None = None
     span: NDArray[np.float64] | None = None
+    reservoir: Reservoir = None  # type: ignore[assignment]  # until the survey ends
 
     def scaling(self, kind: str, **options: Any) -> Scaling:
         """The scaling of a kind for these columns, with options of `Scaling.of`, which sparse rows have none of."""
@@ -228,8 +211,12 @@ class SurveyResult:
         return Scaling.of(kind, self.moments.mean, self.moments.variance, self.low, self.high, **options)
 
 
+Surveyed = tuple[SurveyResult, SampledParts]
+"""Some rows, with those that may be in the reservoir."""
+
+
 @dataclass(frozen=True)
-class Survey(Statistic[ChunkCounts, SurveyResult]):
+class Survey(Statistic[Surveyed, SurveyResult]):
     """The survey as a statistic.
 
     Parameters
@@ -243,11 +230,9 @@ class Survey(Statistic[ChunkCounts, SurveyResult]):
     n: int
     size: int
 
-    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> ChunkCounts:
-        sample = RowSample(self.seed, self.n, self.size)
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> Surveyed:
         X, y = block.X[piece.place.rows], None if block.y is None else block.y[piece.place.rows]
         weight = None if block.weight is None else block.weight[piece.place.rows]
-        row = sample.step(block, piece, broadcast)[0]
         plain = weight is None and self.n >= COMPILED_ROWS and isinstance(X, np.ndarray) and X.dtype.kind == "f"
         alike, moments, low, high, sums = (_describe_numbers if plain and X.flags.c_contiguous else _describe_rows)(
             X, y, weight, piece
@@ -256,7 +241,7 @@ class Survey(Statistic[ChunkCounts, SurveyResult]):
         counted = None if y is None else _count(y if weight is None else y[weight > 0])
         labels = counted if y is None or weight is None else _count(y, weight)
         target = None if y is None or y.dtype.kind == "U" else _columns(y).astype(np.float64)
-        return ChunkCounts(
+        result = SurveyResult(
             moments,
             low,
             high,
@@ -265,12 +250,13 @@ class Survey(Statistic[ChunkCounts, SurveyResult]):
             float(piece.n if weight is None else weight.sum()),
             {piece.chunk: (alike, counted)},
             sums,
-            [row],
             largest(X, weight),
             None if target is None else _span(target if weight is None else target[weight > 0]),
         )
+        return result, RowSample(self.seed, self.n, self.size).step(block, piece, broadcast)
 
-    def merge(self, left: ChunkCounts, right: ChunkCounts) -> ChunkCounts:
+    def merge(self, one: Surveyed, other: Surveyed) -> Surveyed:
+        (left, rows), (right, more) = one, other
         if (left.target is None) != (right.target is None):
             raise DataError("The label is text in one part of the data and numbers in another; one type is needed.")
         total = _add(left.labels, right.labels)
@@ -282,7 +268,7 @@ class Survey(Statistic[ChunkCounts, SurveyResult]):
             chunks[chunk] = (moments, labels)
         if total is None:  # no classes, so nobody asks for those of a chunk, which would be a copy of the data
             chunks = {chunk: (moments, None) for chunk, (moments, _) in chunks.items()}
-        return ChunkCounts(
+        result = SurveyResult(
             left.moments.merge(right.moments),
             np.minimum(left.low, right.low),
             np.maximum(left.high, right.high),
@@ -291,26 +277,14 @@ class Survey(Statistic[ChunkCounts, SurveyResult]):
             left.weight + right.weight,
             chunks,
             left.sums + right.sums,
-            _few(left.rows + right.rows),
             None if left.largest is None or right.largest is None else np.maximum(left.largest, right.largest),
             None if left.span is None or right.span is None else _wider(left.span, right.span),
         )
+        return result, _few(rows + more)
 
-    def finish(self, total: ChunkCounts) -> SurveyResult:
-        reservoir = RowSample(self.seed, self.n, self.size).finish(total.rows)
-        return SurveyResult(
-            total.moments,
-            total.low,
-            total.high,
-            total.labels,
-            total.target,
-            total.weight,
-            total.chunks,
-            reservoir,
-            total.sums,
-            total.largest,
-            total.span,
-        )
+    def finish(self, total: Surveyed) -> SurveyResult:
+        result, rows = total
+        return replace(result, reservoir=RowSample(self.seed, self.n, self.size).finish(rows))
 
 
 Figures = tuple[ColumnMoments, ColumnMoments, NDArray[np.float64], NDArray[np.float64], NDArray[np.uint64]]

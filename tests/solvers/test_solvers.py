@@ -185,10 +185,11 @@ def test_leave_one_out_is_leaving_one_out():
         errors.append(F[i] @ w + b - y[i])
     # The rows that are left out are the sample's; those beside it are few.
     assert path["loo"][0] == pytest.approx(np.mean(np.square(errors)), rel=0.1)
-    from dkernel.solvers.normal_equations import Moments, solve_ridge
+    from dkernel.solvers.gram import GramSum
+    from dkernel.solvers.normal_equations import solve_ridge
 
     A = np.c_[F, np.ones(len(F))]
-    found = solve_ridge(Moments(A.T @ A, A.T @ y[:, None], np.array([y @ y]), float(len(y))), 1.0)
+    found = solve_ridge(GramSum(A.T @ A, A.T @ y[:, None], np.array([y @ y]), float(len(y))), 1.0)
     assert found.leave_one_out(F, y[:, None], [1e-2], 1.0)[0, 0] == pytest.approx(np.sum(np.square(errors)), rel=1e-9)
 
 

@@ -19,7 +19,7 @@ def verdict(X, y, chunks):
         parts[i] = (ColumnMoments.of(X[start:stop]), dict(Counter(y[start:stop].tolist())))
     labels = dict(Counter(y.tolist())) if y.dtype.kind != "f" else None
     return exchangeable(
-        SurveyResult(ColumnMoments.of(X), X.min(axis=0), X.max(axis=0), labels, None, len(X), parts, None, None)
+        SurveyResult(ColumnMoments.of(X), X.min(axis=0), X.max(axis=0), labels, None, len(X), parts, None)
     )
 
 

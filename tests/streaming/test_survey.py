@@ -140,7 +140,7 @@ def test_what_is_kept_of_many_pieces_is_few_arrays():
         for piece in cut_pieces([unit.rows for unit in source.units])
     ]
     for parts in (sums[:33], sums[:500], sums):
-        assert 1 <= len(tree_sum(parts, statistic.merge).rows) <= MOST_PARTS
+        assert 1 <= len(tree_sum(parts, statistic.merge)[1]) <= MOST_PARTS
     found = statistic.finish(tree_sum(sums, statistic.merge)).reservoir
     chosen = np.argsort(row_hash(7, "reservoir", 0, 20_000))[:300]
     np.testing.assert_array_equal(found.X, X[chosen])

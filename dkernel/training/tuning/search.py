@@ -33,6 +33,7 @@ from dkernel.losses.scoring import BY_LOSS, SCORERS
 from dkernel.model.recipe import Recipe
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.solvers.fit_problem import FitRun
+from dkernel.solvers.objective import LossSums
 from dkernel.solvers.sgd_setup import load_or_prepare, prepare
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.execution.base import Executor
@@ -47,7 +48,7 @@ from dkernel.training.stages import Fit, choose_model, choose_order, learn_label
 from dkernel.training.tuning.base import ParameterSearch, SearchRequest
 from dkernel.training.tuning.few_rows import SEARCH_PASSES, FewRowsSearch, judges_by_rows_left_out
 from dkernel.training.tuning.search_space import Budget, SearchCandidate
-from dkernel.training.tuning.successive_halving import RacedHeads, RacedMap, Score, run_rounds
+from dkernel.training.tuning.successive_halving import RacedHeads, RacedMap, run_rounds
 
 RACE_ROUNDS = 32  # rounds of a pass of the race
 RACED = 1024  # columns of the largest map of a race: all maps together cost less than the fit to come
@@ -275,7 +276,7 @@ class HalvingSearch(ParameterSearch):
 
     def _race(self, maps: list[RacedMap], rounds: Sequence[Any], length: int, reader: BlockReader) -> dict[str, Any]:
         alive = list(range(len(self.candidates)))
-        last: dict[int, tuple[int, Score]] = {}
+        last: dict[int, tuple[int, LossSums]] = {}
         first = max(1, SEARCH_PASSES * length // self.shares)
         self.whole = first * self.shares
         done = rung = 0
@@ -295,7 +296,7 @@ class HalvingSearch(ParameterSearch):
             spent = self.asked.clock() - begin
             maps = [raced.at(after["v"]) for raced in maps]
             done, rung = done + len(turns), rung + 1
-            last |= {number: (rung, Score(*score)) for number, score in after["scores"].items()}
+            last |= {number: (rung, LossSums(*score)) for number, score in after["scores"].items()}
             alive = sorted(alive, key=lambda n: (self._measure(last[n][1]), n))[: -(-len(alive) // 2)]
         return self._result(last, alive, done / length)
 
@@ -316,17 +317,20 @@ class HalvingSearch(ParameterSearch):
             scores = {number: score for raced in maps for number, score in raced.judge(self.judges).items()}
         entries = [entry for raced in maps for entry in raced.entries]
         v = {number: np.array(entry.of(number)) for entry in entries for number in entry.candidates}
-        return {"v": v, "scores": {number: (s.loss, s.right, s.weight, s.n) for number, s in scores.items()}}
+        return {
+            "v": v,
+            "scores": {number: (float(s.loss), float(s.right), s.weight, s.n) for number, s in scores.items()},
+        }
 
-    def _measure(self, score: Score) -> float:
+    def _measure(self, score: LossSums) -> float:
         return self._comparable(score.loss / max(score.weight, 1e-300), self._figure(score)[1])
 
-    def _figure(self, score: Score) -> tuple[str, float]:
+    def _figure(self, score: LossSums) -> tuple[str, float]:
         if self.targets.classes is None:
             return "rmse", self.targets.rmse(max(score.right, 0.0), score.n)
         return "error", 1 - score.right / max(score.n, 1)
 
-    def _result(self, last: Mapping[int, tuple[int, Score]], alive: Sequence[int], passes: float) -> dict[str, Any]:
+    def _result(self, last: Mapping[int, tuple[int, LossSums]], alive: Sequence[int], passes: float) -> dict[str, Any]:
         """The leaderboard and the survivor."""
         # Candidates that ended at the same rung are compared on the rows of that rung.
         order = sorted(
@@ -352,9 +356,9 @@ class HalvingSearch(ParameterSearch):
             "passes": float(f"{passes:.6g}"),
         }
 
-    def _line(self, rank: int, number: int, seen: tuple[int, Score] | None) -> dict[str, Any]:
+    def _line(self, rank: int, number: int, seen: tuple[int, LossSums] | None) -> dict[str, Any]:
         candidate = self.candidates[number]
-        rungs, score = seen or (0, Score())
+        rungs, score = seen or (0, LossSums())
         line = {"rank": rank, **candidate.asked, "kernel": repr(self.chosen[candidate.of_map].kernel), "rungs": rungs}
         if seen is None:
             return line

@@ -16,7 +16,7 @@ from dkernel.data.block import Block
 from dkernel.features.base import Coordinates
 from dkernel.losses.losses import Loss
 from dkernel.numerics.array_types import F64
-from dkernel.solvers.objective import LossStatistic, Problem
+from dkernel.solvers.objective import LossStatistic, LossSums, Problem
 from dkernel.solvers.sgd_round import PSGD, SGD, SGDProblem, expand_coefficients
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowRange, RowSlice
@@ -88,22 +88,6 @@ class RacedHeads:
         return self.v[:, j * outputs : (j + 1) * outputs]
 
 
-@dataclass
-class Score:
-    """Figures of a candidate: sums of loss and right answers over n rows, each scored before its use."""
-
-    loss: float = 0.0
-    right: float = 0.0
-    weight: float = 0.0
-    n: int = 0
-
-    def add(self, loss: float, right: float, weight: float, n: int) -> None:
-        self.loss += loss
-        self.right += right
-        self.weight += weight
-        self.n += n
-
-
 @dataclass(frozen=True, eq=False)
 class RacedMap:
     """A map and the heads on its columns.
@@ -143,14 +127,14 @@ class RacedMap:
         loss = parts[0][0] if len(parts) == 1 else MixedLoss(parts)
         return SGDProblem(replace(self.problem, loss=loss), self.coordinates, [entry.solver for entry in self.entries])
 
-    def judge(self, rows: Block) -> dict[int, Score]:
+    def judge(self, rows: Block) -> dict[int, LossSums]:
         """The figures of each candidate on rows that are not of the source."""
         whole, scores = RowSlice(0, RowRange(0, 0, 0, len(rows.X)), len(rows.X), 0), {}
         for entry in self.entries:
             problem = replace(self.problem, loss=entry.loss, threshold=-1)
             sums = LossStatistic(problem).step(rows, whole, expand_coefficients(self.coordinates, entry.v))
             for number, loss, right in zip(entry.candidates, sums.loss, sums.right, strict=True):
-                scores[number] = Score(float(loss), float(right), sums.weight, sums.n)
+                scores[number] = LossSums(loss, right, sums.weight, sums.n)
         return scores
 
 
@@ -164,7 +148,7 @@ def run_rounds(
     whole: int,
     following: Sequence[RowSlice],
     progress: Any,
-) -> tuple[list[RacedMap], dict[int, Score]]:
+) -> tuple[list[RacedMap], dict[int, LossSums]]:
     """Some rounds of all maps; the maps after them, and each candidate's score on their rows.
 
     Parameters
@@ -174,7 +158,7 @@ def run_rounds(
     following : the pieces after the last of these rounds, which are read ahead
     """
     candidates = [raced.candidates for raced in maps]
-    scores = {number: Score() for some in candidates for number in some}
+    scores = {number: LossSums() for some in candidates for number in some}
     entries = [entry for raced in maps for entry in raced.entries]
     v = [entry.v for entry in entries]
     with SGD(reader, [raced.sgd_problem for raced in maps], f"{key}-{first}") as sgd:
@@ -187,7 +171,7 @@ def run_rounds(
             v = [state.v for state in states]
             for some, total in zip(candidates, totals, strict=True):
                 for number, loss, right in zip(some, total.loss, total.right, strict=True):
-                    scores[number].add(float(loss), float(right), total.weight, total.n)
+                    scores[number] += LossSums(loss, right, total.weight, total.n)
             progress.advance(sum(piece.n for piece in pieces), round=f"{i + 1}/{len(rounds)}")
     after = iter([replace(entry, v=each) for entry, each in zip(entries, v, strict=True)])
     return [replace(raced, entries=tuple(next(after) for _ in raced.entries)) for raced in maps], scores
