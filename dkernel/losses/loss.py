@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.errors import UnsupportedError
 from dkernel.losses.scoring import BY_LOSS, judging_rows
 from dkernel.numerics.array_types import Floats
 
@@ -93,78 +93,6 @@ class Loss(ABC):
         """
         return self
 
-    def check_task(self, task: str, text: str) -> None:
-        """Refuse a task that the loss, of this text in a recipe, is not for.
-
-        Parameters
-        ----------
-        task : {"auto", "classify", "regress"}
-            Task of a recipe.
-        text : str
-            Loss as the recipe has it.
-
-        Raises
-        ------
-        RecipeError
-            If the loss is for the other task.
-        """
-        if task == "classify" and not self.classifies:
-            raise RecipeError(
-                f"loss={text!r} is for numbers and task='classify' predicts classes. Use loss='squared_hinge'."
-            )
-        if task == "regress" and not self.regresses:
-            raise RecipeError(
-                f"loss={self.text!r} is for classes and task='regress' predicts numbers. Use loss='squared'."
-            )
-
-    def check_label(self, kind: str | None, text: str) -> None:
-        """Refuse a label whose type leaves it open what the loss, of this text in a recipe, predicts.
-
-        Parameters
-        ----------
-        kind : {"bool", "int", "float", "text"} or None
-            Type of the label.
-        text : str
-            Loss as the recipe has it.
-
-        Raises
-        ------
-        RecipeError
-            If the type is one of numbers and the loss is for classes, or may be one of classes and the loss for
-            numbers.
-        """
-        if kind == "float" and not self.regresses:
-            raise RecipeError(
-                f"The label is floating, so task='auto' means a regression, and loss={self.text!r} is for classes. "
-                "Use loss='squared', or task='classify' if the numbers are names of classes."
-            )
-        if kind in ("int", "bool") and self.regresses:
-            raise RecipeError(
-                f"loss={text!r} on a label of type {kind} can mean classes or numbers. Say which: task='classify' "
-                "or task='regress'."
-            )
-
-    def check_curve(self, curve: str, text: str) -> None:
-        """Refuse a calibration that was asked for by name, of a loss that has this text in a recipe.
-
-        Parameters
-        ----------
-        curve : str
-            Calibration.
-        text : str
-            Loss as the recipe has it.
-
-        Raises
-        ------
-        RecipeError
-            If the scores of a row count together: they stand for probabilities.
-        """
-        if self.joint:
-            raise RecipeError(
-                f"calibration={curve!r} makes probabilities of scores, and those of loss={text!r} stand for "
-                "probabilities. Leave calibration out, or use loss='logistic'."
-            )
-
     def predicts_numbers(self, task: str) -> str:
         """Say why the answers are numbers: "task" or "loss"; "" where they may be classes.
 
@@ -184,21 +112,6 @@ class Loss(ABC):
     def hint_for_classes(self) -> str:
         """Words that a recipe needs for classes."""
         return "task='classify'" if self.classifies else "task='classify' and a loss for classes"
-
-    def steps(self, most: int) -> int:
-        """Give the number of steps with the curvature bound to the optimum: of a quadratic loss the first is there.
-
-        Parameters
-        ----------
-        most : int
-            Steps of another loss, at most.
-
-        Returns
-        -------
-        int
-            Steps.
-        """
-        return 1 if self.quadratic else most
 
     def unseen_class_score(self, rows: int) -> float:
         """Give the score of a class that no row of the training had.

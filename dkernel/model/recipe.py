@@ -15,6 +15,7 @@ from typing import Any, NewType
 from dkernel.errors import RecipeError
 from dkernel.features import by_landmarks
 from dkernel.kernels import Kernel, parse
+from dkernel.losses.loss import Loss
 from dkernel.losses.losses import parse_loss
 from dkernel.model.local_settings import STAGES, Stage, settings_of, stage_names, stage_of
 from dkernel.model.parameters import PARAMETERS, Parameters, hint_for_removed
@@ -63,7 +64,7 @@ class Recipe(Parameters):
 
     def _check_together(self) -> None:
         loss = parse_loss(self.loss)
-        loss.check_task(self.task, self.loss)
+        _check_task(self.task, loss, self.loss)
         if decides := loss.predicts_numbers(self.task):
             which = f"{decides}={getattr(self, decides)!r}"
             given = {"class_weight": self.class_weight, "positive": self.positive, "calibration": self.curve}
@@ -76,8 +77,11 @@ class Recipe(Parameters):
             if self.landmarks == "stratified":
                 raise RecipeError("landmarks='stratified' takes rows of every class and task='regress' has none.")
         SOLVERS[self.solver].check(self.solver, loss, self.loss, 0 if self.polish == "auto" else int(self.polish))
-        if self.curve:
-            loss.check_curve(self.curve, self.loss)
+        if self.curve and loss.joint:
+            raise RecipeError(
+                f"calibration={self.curve!r} makes probabilities of scores, and those of loss={self.loss!r} stand for "
+                "probabilities. Leave calibration out, or use loss='logistic'."
+            )
         if self.names_local and SOLVERS[self.solver].in_memory:
             raise RecipeError(
                 f"local={self.local!r} is judged on the rows of the holdout, and solver={self.solver!r} keeps none. "
@@ -245,3 +249,12 @@ def _refuse_unknown(name: str) -> None:
         raise RecipeError(
             f"A recipe has no parameter {name!r}.{hint_for_removed(name) or nearest_name(str(name), names)}"
         )
+
+
+def _check_task(task: str, loss: Loss, text: str) -> None:
+    if task == "classify" and not loss.classifies:
+        raise RecipeError(
+            f"loss={text!r} is for numbers and task='classify' predicts classes. Use loss='squared_hinge'."
+        )
+    if task == "regress" and not loss.regresses:
+        raise RecipeError(f"loss={loss.text!r} is for classes and task='regress' predicts numbers. Use loss='squared'.")

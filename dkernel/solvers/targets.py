@@ -68,7 +68,16 @@ def resolve_task(recipe: Recipe, kind: str | None) -> str:
         return "regress"
     if recipe.task == "classify" or recipe.positive is not None:
         return "classify"
-    loss.check_label(kind, recipe.loss)
+    if kind == "float" and not loss.regresses:
+        raise RecipeError(
+            f"The label is floating, so task='auto' means a regression, and loss={loss.text!r} is for classes. "
+            "Use loss='squared', or task='classify' if the numbers are names of classes."
+        )
+    if kind in ("int", "bool") and loss.regresses:
+        raise RecipeError(
+            f"loss={recipe.loss!r} on a label of type {kind} can mean classes or numbers. Say which: task='classify' "
+            "or task='regress'."
+        )
     return "regress" if kind == "float" else "classify"
 
 

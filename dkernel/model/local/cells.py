@@ -246,7 +246,7 @@ def fit_cell(
     Z, place, total = merge_rows(Z, weight)
     solve, ridge = _solver(Z, length, settings.nu, settings.ridge / total, threads)
     f = np.zeros((len(Z), Y.shape[1]))
-    for _ in range(loss.steps(CELL_STEPS)):
+    for _ in range(1 if loss.quadratic else CELL_STEPS):
         residual = -loss.derivative(Y, (S + f[place]).astype(np.float32)) / np.float32(loss.curvature)
         means = [np.bincount(place, weight * column) / total for column in residual.T]
         target = f + np.stack(means, axis=1)
@@ -275,7 +275,7 @@ def update_cell(cell: Cell, loss: Loss, X: F32, Y: F32, S: F32, weight: F64, rid
     place, f = place[old:], S + cell.scores(X)
     least = _least_squares(cell, Z, np.unique(place), total, ridge)
     g, coef = np.zeros((len(Z), Y.shape[1])), np.zeros((len(Z), Y.shape[1]))
-    for _ in range(loss.steps(CELL_STEPS)):
+    for _ in range(1 if loss.quadratic else CELL_STEPS):
         pull = g[place] - loss.derivative(Y, (f + g[place]).astype(np.float32)) / np.float32(loss.curvature)
         target = np.stack([np.bincount(place, weight * column, len(Z)) / total for column in pull.T], axis=1)
         (coef, g), before = least(target), g
