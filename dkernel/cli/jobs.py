@@ -23,14 +23,14 @@ def jobs_command(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001
     """
     from pathlib import Path
 
-    from dkernel.data.store import is_url, store_of
+    from dkernel.data.store import is_url, open_store
     from dkernel.errors import DataError
 
     if not is_url(folder) and not Path(folder.removeprefix("file://")).is_dir():
         raise DataError(
             f"{folder}: there is no such folder. Name the one that holds the outputs or records of the runs."
         )
-    store = store_of(folder)
+    store = open_store(folder)
     rows = [_row(store.path(name)) for name in store.names() if name.endswith(".run.json")]
     runs = sorted(rows, key=lambda row: str(row["started"]))
     if json:

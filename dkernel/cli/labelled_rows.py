@@ -77,7 +77,7 @@ def open_labelled(
 def _open(
     values: Mapping[str, Any], model: Any, executor: Any, paths: Sequence[str], keep: Sequence[str], weight: str | None
 ) -> Any:
-    from dkernel.data.encoded_columns import reading_of
+    from dkernel.data.encoded_columns import reading_arguments
     from dkernel.solvers.targets import Targets
     from dkernel.streaming.open_files import open_files
 
@@ -94,7 +94,7 @@ def _open(
         exclude=values["exclude"] or (),
         dtype=model.recipe.dtype,
         kernel=model.map.kernel,
-        **reading_of(model),
+        **reading_arguments(model),
         max_bad_rows=values["max_bad_rows"],
         scratch=scratch_of(values),
         **svmlight_of(values),

@@ -189,7 +189,7 @@ def open_model(values: Mapping[str, Any], record: Record) -> Any:
 
     record.note(paths=list(values["data"]), **{name: values[name] for name in ("model", "out") if name in values})
     model = model_file.load_model(values["model"])
-    record.note(model_sha256=model_file.digest_of(model))
+    record.note(model_sha256=model_file.compute_digest(model))
     return model
 
 

@@ -14,7 +14,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from dkernel.data.paths import File, expand
-from dkernel.data.scratch import Scratch, folder_of
+from dkernel.data.scratch import Scratch, make_scratch_folder
 from dkernel.errors import DataError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def list_data(data: Any) -> list[Any]:
     return listed
 
 
-def reader_of(rows: Any) -> "pa.RecordBatchReader":
+def open_reader(rows: Any) -> "pa.RecordBatchReader":
     """The batches of a stream, in their order."""
     import pyarrow as pa
 
@@ -65,9 +65,9 @@ def reader_of(rows: Any) -> "pa.RecordBatchReader":
     return pa.RecordBatchReader.from_batches(schema, chain.from_iterable(frames))
 
 
-def frames_of(rows: Any) -> Iterator[Any]:
+def read_frames(rows: Any) -> Iterator[Any]:
     """The rows of a stream as data frames of pandas, a batch each."""
-    for batch in reader_of(rows):
+    for batch in open_reader(rows):
         if batch.num_rows:
             yield batch.to_pandas()
 
@@ -93,12 +93,12 @@ def store_stream(rows: Any, scratch: Scratch) -> File:
     import pyarrow as pa
     import pyarrow.parquet
 
-    folder = folder_of(scratch)
+    folder = make_scratch_folder(scratch)
     staged = tempfile.mkdtemp(prefix=".stream-", dir=folder)
     path, n = os.path.join(staged, "rows.parquet"), 0
     try:
         try:
-            reader = reader_of(rows)
+            reader = open_reader(rows)
             with pa.parquet.ParquetWriter(path, reader.schema) as writer:
                 for group in _groups(reader):
                     writer.write_table(group)

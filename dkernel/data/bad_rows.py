@@ -20,11 +20,11 @@ from dkernel.data.paths import File
 from dkernel.data.rejected_rows import (
     REJECTS,
     RejectedRow,
-    csv_of,
     describe_rejected,
     list_rejected,
     not_finite,
     rows_of_csv,
+    to_csv,
 )
 from dkernel.errors import DataError, DKernelWarning
 
@@ -40,7 +40,7 @@ def without_bad_rows(
     for number, table in enumerate(tables):
         for part, _ in divide(table, chunk_limit(len(wanted.columns), 8)):
             key = table.file.key("sift", part, repr(wanted), request.classes)
-            tasks.append(Delayed(key, {key: (bad_rows_of, table.file, part, wanted, request.classes)}))
+            tasks.append(Delayed(key, {key: (find_bad_rows, table.file, part, wanted, request.classes)}))
             owners.append(number)
     rows: list[list[int]] = [[] for _ in tables]
     lists = [REJECTS.empty_table()]
@@ -79,13 +79,13 @@ def _check(rejected: pa.Table, allowed: int) -> None:
 
 
 def _describe(rejected: pa.Table, what: str) -> str:
-    shown = describe_rejected(rows_of_csv(csv_of(rejected.slice(0, SHOWN_ROWS))))
+    shown = describe_rejected(rows_of_csv(to_csv(rejected.slice(0, SHOWN_ROWS))))
     first = f"; the first {SHOWN_ROWS}" if len(rejected) > SHOWN_ROWS else ""
     rows = "1 bad row" if len(rejected) == 1 else f"{len(rejected):,} bad rows"
     return "\n".join([f"{rows}, {what}{first}:", *(f"  {line}" for line in shown)])
 
 
-def bad_rows_of(
+def find_bad_rows(
     file: File, part: FilePart, wanted: ReadColumns, classes: Sequence[Any] | None = None
 ) -> tuple[list[int], pa.Table]:
     """The numbers in the file of the bad rows of one part, and the list of them; runs on a worker.

@@ -406,7 +406,7 @@ def cut_blocks(
                 X[part],
                 None if y is None else y[part],
                 None if w is None else w[part],
-                None if raw.kept is None else _rows_of(raw.kept, first, n),
+                None if raw.kept is None else _slice_rows(raw.kept, first, n),
                 marks=None if raw.marks is None else raw.marks[part],
             )
         )
@@ -414,6 +414,6 @@ def cut_blocks(
     return tuple(blocks)
 
 
-def _rows_of(table: "pa.Table", first: int, n: int) -> "pa.Table":
+def _slice_rows(table: "pa.Table", first: int, n: int) -> "pa.Table":
     # A slice would carry the whole table along whenever it is sent.
     return table if n == table.num_rows else table.take(np.arange(first, first + n))

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from dkernel.data.encoded_columns import encoded_kinds
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions
-from dkernel.data.object_columns import NUMBERS, TIMES, object_columns, word_of
+from dkernel.data.object_columns import NUMBERS, TIMES, kind_name, object_columns
 from dkernel.data.readers.arrow_tables import common_type
 from dkernel.errors import DataError, MissingColumnError
 from dkernel.numerics.sparse_rows import RangeNames
@@ -215,14 +215,14 @@ def _objects(
 ) -> tuple[str, ...]:
     """The features of a table that are objects; a feature or a weight that is not what it should be is refused."""
     if request.weight is not None and table.kinds[request.weight] not in (*NUMBERS, "empty"):
-        kind = word_of(table.kinds[request.weight])
+        kind = kind_name(table.kinds[request.weight])
         raise DataError(f"{table.file.name}: the weight column {request.weight!r} holds {kind}, not numbers.")
     kinds = {name: table.kinds[name] for name in columns if not _fits(table, name, encoded.get(name))}
     times = [name for name in kinds if encoded.get(name) in TIMES and kinds[name] in (*NUMBERS, *TIMES)]
     if times and not table.inferred:  # of text, the reader names the row
         raise DataError(
-            f"{table.file.name}: column {times[0]!r} holds {word_of(kinds[times[0]])}, and the model takes "
-            f"{word_of(encoded[times[0]])} there."
+            f"{table.file.name}: column {times[0]!r} holds {kind_name(kinds[times[0]])}, and the model takes "
+            f"{kind_name(encoded[times[0]])} there."
         )
     if table.inferred:
         if undecoded := next((name for name, kind in kinds.items() if kind == "other"), None):
@@ -256,7 +256,7 @@ def _one_kind(name: str, tables: Sequence[FileSchema], request: ReadOptions, kee
         return "text"
     (kind, table), (other, second) = list(table_of_kind.items())[:2]
     raise DataError(
-        f"{table.file.name}: column {name!r} holds {word_of(kind)}, but {word_of(other)} in {second.file.name}."
+        f"{table.file.name}: column {name!r} holds {kind_name(kind)}, but {kind_name(other)} in {second.file.name}."
     )
 
 
@@ -273,8 +273,8 @@ def _label_kind(name: str, tables: Sequence[FileSchema], table_of_kind: dict[str
         return "float" if label_as == "numbers" or fractions or typed == {"float"} else "whole"
     (kind, table), (other, second) = list(table_of_kind.items())[:2]
     raise DataError(
-        f"The label {name!r} holds {word_of(kind)} in {table.file.name} but {word_of(other)} in {second.file.name}: "
-        "one type of label is needed in all files."
+        f"The label {name!r} holds {kind_name(kind)} in {table.file.name} but {kind_name(other)} in {second.file.name}"
+        ": one type of label is needed in all files."
     )
 
 

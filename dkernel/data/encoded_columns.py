@@ -13,7 +13,7 @@ from dkernel.data.encoding.counts import CategoryCount
 from dkernel.data.encoding.notation import is_date, is_iso, is_plain, remark_on
 from dkernel.data.file_parts import count_weights
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, number_files
-from dkernel.data.object_columns import NUMBERS, domains_of
+from dkernel.data.object_columns import NUMBERS, find_domains
 from dkernel.errors import DataError
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.numerics.validation import nearest_name
@@ -43,19 +43,19 @@ def encoded_kinds(
     for name in named:
         if name not in known:
             raise DataError(f"{where} has no feature {name!r}, named as a category.{nearest_name(name, list(columns))}")
-    kinds_of = {name: {table[name] for table in kinds} - {"empty"} for name in columns}
+    seen_kinds = {name: {table[name] for table in kinds} - {"empty"} for name in columns}
 
-    def kind_of(name: str) -> str:
+    def kind_of_column(name: str) -> str:
         # A column of several types is a category only where it is named as one: a file may hold a mistake.
-        if name in named or (request.categorical != "none" and (name in coded or kinds_of[name] == {"text"})):
+        if name in named or (request.categorical != "none" and (name in coded or seen_kinds[name] == {"text"})):
             return "category"
-        return kinds_of[name].pop() if kinds_of[name] in ({"date"}, {"duration"}) else "number"
+        return seen_kinds[name].pop() if seen_kinds[name] in ({"date"}, {"duration"}) else "number"
 
-    domains = domains_of(request.kernel, columns)
+    domains = find_domains(request.kernel, columns)
     free = [name for name in columns if domains.get(name, "any") == "any"]
-    if "objects" in domains.values() or any(not kinds_of[name] <= set(NUMBERS) for name in free):
+    if "objects" in domains.values() or any(not seen_kinds[name] <= set(NUMBERS) for name in free):
         return None  # the kernel says what such columns are
-    encoded = {name: kind_of(name) for name in columns}
+    encoded = {name: kind_of_column(name) for name in columns}
     return encoded if request.holes or set(encoded.values()) != {"number"} else None
 
 
@@ -67,14 +67,14 @@ def with_numbers(tables: Sequence[FileSchema], wanted: ReadColumns, request: Rea
     categories = wanted.encoded is not None and "category" in wanted.encoded.values()
     if wanted.weight is None or wanted.label is None or request.encoding is not None or not categories:
         return number_files(tables)
-    stepped = [table.with_steps_of(PIECE_ROWS) for table in tables]
+    stepped = [table.with_steps(PIECE_ROWS) for table in tables]
     tasks, owners = [], []
     for number, table in enumerate(stepped):
         for part, _ in divide(table, chunk_limit(1, 8)):
             steps = table.rows_of_steps(part)
             key = table.file.key("weights", part, repr(wanted))
             tasks.append(Delayed(key, {key: (count_weights, table.file, part, wanted, steps)}))
-            owners.append((number, table.step_of(part)))
+            owners.append((number, table.first_step(part)))
     counted = [np.zeros((table.n_steps, 2), np.int64) for table in stepped]
     for first in range(0, len(tasks), AT_ONCE):
         counts = request.compute(*tasks[first : first + AT_ONCE])
@@ -169,7 +169,7 @@ def _notations(
     return notes
 
 
-def reading_of(model: Any) -> dict[str, Any]:
+def reading_arguments(model: Any) -> dict[str, Any]:
     """Arguments with which `open_source` and `from_arrays` read rows for a model."""
     if model.reading is not None:
         return {"encoding": model.reading}

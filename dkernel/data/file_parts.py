@@ -14,7 +14,7 @@ from dkernel.data.encoding import TableCounts
 from dkernel.data.encoding.label_means import has_weight, n_copies
 from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import File
-from dkernel.data.readers.folder_keys import keys_of, with_keys, without_keys
+from dkernel.data.readers.folder_keys import parse_keys, with_keys, without_keys
 from dkernel.data.rejected_rows import FilteredRows, cut_good_rows
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.numerics.validation import RowPlace
@@ -93,7 +93,7 @@ def read_file_part(file: File, part: FilePart, wanted: ReadColumns, place: RowPl
         raw = valid.raw.take(~np.isin(valid.rows, part.without))
     else:
         raw = format_module(file.format).read_part(file, part, without_keys(wanted), place)
-        raw = _with_kept_types(with_keys(raw, keys_of(file.name), wanted, file.name), wanted, file.name)
+        raw = _with_kept_types(with_keys(raw, parse_keys(file.name), wanted, file.name), wanted, file.name)
     if wanted.label is None or raw.label is None or wanted.kinds[wanted.label] != "whole":
         return raw
     return replace(raw, label=as_whole_label(raw.label, _place_without(place, part), wanted.label))
@@ -107,7 +107,7 @@ def valid_rows(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace)
         valid = reader.read_valid(file, part, own, place)
     else:  # arrays: whether their numbers are finite is seen later
         valid = FilteredRows(reader.read_part(file, part, own, place), np.arange(part.rows), {})
-    raw = with_keys(valid.raw, keys_of(file.name), wanted, file.name)
+    raw = with_keys(valid.raw, parse_keys(file.name), wanted, file.name)
     return replace(valid, raw=_with_kept_types(raw, wanted, file.name))
 
 

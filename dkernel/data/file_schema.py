@@ -109,7 +109,7 @@ class FileSchema:
         """Number of the steps."""
         return -(-self.rows // self.steps) if isinstance(self.steps, int) else len(self.steps)
 
-    def step_of(self, part: "FilePart") -> int:
+    def first_step(self, part: "FilePart") -> int:
         """The number of the step with which a part begins."""
         return part.first // self.steps if isinstance(self.steps, int) else part.first
 
@@ -119,7 +119,7 @@ class FileSchema:
             return tuple(np.diff([*range(0, part.rows, self.steps), part.rows]).tolist())
         return self.steps[part.first : part.stop]
 
-    def with_steps_of(self, rows: int) -> "FileSchema":
+    def with_steps(self, rows: int) -> "FileSchema":
         """The file with steps of at least this many rows, if its steps all have the same number of rows."""
         return replace(self, steps=self.steps * -(-rows // self.steps)) if isinstance(self.steps, int) else self
 
@@ -223,7 +223,7 @@ def divide(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...
     for part, _ in _divide_steps(table, limit):
         before = part.first_row - int((bad < part.first_row).sum())
         if table.counted:
-            before = int(copies[table.step_of(part)])
+            before = int(copies[table.first_step(part)])
         inside = bad[(bad >= part.first_row) & (bad < part.first_row + part.rows)] - part.first_row
         if len(inside) < part.rows:
             part = replace(part, without=tuple(inside.tolist()), number=table.before + before)

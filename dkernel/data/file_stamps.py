@@ -13,7 +13,7 @@ _DATES_OF_FILES = ("LastModified", "last_modified", "mtime", "updated", "created
 _STORE_HEADS = ("zarr.json", ".zarray", ".zgroup")
 
 
-def state_of(path: str, options: Mapping[str, Any] = MappingProxyType({})) -> tuple[int, str]:
+def stamp_file(path: str, options: Mapping[str, Any] = MappingProxyType({})) -> tuple[int, str]:
     """Bytes and stamp of a file, or of all files of a Zarr store together, whose stamp begins with the newest date.
 
     Raises
@@ -51,7 +51,7 @@ def newest_inside(path: str, options: Mapping[str, Any], names: Iterable[str]) -
     return max((_date_ns(system.info(file)) for name in names if system.exists(file := f"{inner}/{name}")), default=0)
 
 
-def date_of(stamp: str) -> str:
+def date_text(stamp: str) -> str:
     """The date of a local file or store, to be read by people."""
     return datetime.fromtimestamp(int(stamp) / 1e9, UTC).isoformat(" ", "seconds")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dkernel.data.encoding.words import TEXT, in_kind, kind_among, kind_of, kinds_in, words_of
+from dkernel.data.encoding.words import TEXT, arrow_kind, in_kind, kind_among, kinds_in, to_words
 from dkernel.errors import DataError
 
 
@@ -54,7 +54,7 @@ def _column(values: Any) -> pa.Array:
 
 def _words(values: pa.Array) -> list[str | None]:
     """The words of values, each text in the kind that it has alone: other texts of its column may be elsewhere."""
-    words = words_of(values)
-    if kind_of(values.type) != TEXT:
+    words = to_words(values)
+    if arrow_kind(values.type) != TEXT:
         return words
     return [None if word is None else in_kind(word, kind_among(kinds_in([word]))) for word in words]

@@ -13,12 +13,12 @@ NUMBERS = ("bool", "int", "float", "digits")
 TIMES = ("date", "duration")
 
 
-def domains_of(kernel: Kernel | str | None, columns: Sequence[str]) -> dict[str, str]:
+def find_domains(kernel: Kernel | str | None, columns: Sequence[str]) -> dict[str, str]:
     """Domain of each column, "numbers", "objects" or "any"; a column that no part of the kernel uses is not in it.
 
     Examples
     --------
-    >>> domains_of("SpectrumKernel(3).on(['s']) + Linear().on(['a'])", ["a", "b", "s"])
+    >>> find_domains("SpectrumKernel(3).on(['s']) + Linear().on(['a'])", ["a", "b", "s"])
     {'s': 'objects', 'a': 'numbers'}
     """
     if kernel is None:
@@ -31,7 +31,7 @@ def known_numbers(request: Any) -> tuple[str, ...]:
     if not request.lenient or request.columns is None or isinstance(request.columns, RangeNames):
         return ()
     columns = tuple(request.columns)
-    domains = domains_of(request.kernel, columns)
+    domains = find_domains(request.kernel, columns)
     return tuple(name for name in columns if domains.get(name, "numbers") == "numbers")
 
 
@@ -54,19 +54,19 @@ def object_columns(
     >>> object_columns("SpectrumKernel(3)", {"s": "text"}, "a.csv")
     ('s',)
     """
-    domains = domains_of(kernel, tuple(kinds))
+    domains = find_domains(kernel, tuple(kinds))
     names = []
     for name, kind in kinds.items():
         domain, is_number = domains.get(name), kind in (*NUMBERS, "guess")
         if domain == "objects" and kind in NUMBERS:
             raise DataError(
-                f"{where}: column {name!r} holds {word_of(kind)}, and {parse(kernel or '')!r} takes text, lists or "
+                f"{where}: column {name!r} holds {kind_name(kind)}, and {parse(kernel or '')!r} takes text, lists or "
                 "sets: store the column as text."
             )
         if domain == "objects" or (domain == "any" and not is_number and kind != "empty"):
             names.append(name)
         elif not is_number and kind != "empty" and fitted:
-            raise DataError(f"{where}: column {name!r} holds {word_of(kind)}, and the model takes numbers there.")
+            raise DataError(f"{where}: column {name!r} holds {kind_name(kind)}, and the model takes numbers there.")
         elif not is_number and kind != "empty":
             raise DataError(_refusal(name, kind, where, None if domain else kernel, flag))
     return tuple(names)
@@ -76,7 +76,7 @@ def _refusal(name: str, kind: str, where: str, passed_over_by: Kernel | str | No
     exclude = f"exclude it, as with `--exclude {name}`" if flag else "leave it out"
     if passed_over_by is not None:
         return (
-            f"{where}: column {name!r} holds {word_of(kind)}, and no part of {parse(passed_over_by)!r} takes it: "
+            f"{where}: column {name!r} holds {kind_name(kind)}, and no part of {parse(passed_over_by)!r} takes it: "
             f"{exclude}, or add a kernel of it, as in ... + SpectrumKernel(3).on([{name!r}])."
         )
     advice = {
@@ -85,11 +85,11 @@ def _refusal(name: str, kind: str, where: str, passed_over_by: Kernel | str | No
         "date": "or store it as a date or as seconds",
         "duration": "or store it as seconds",
     }.get(kind, "or make columns of numbers or text of its parts")
-    what = f"{where}: column {name!r} holds {word_of(kind)}, not numbers, so it cannot be a feature"
+    what = f"{where}: column {name!r} holds {kind_name(kind)}, not numbers, so it cannot be a feature"
     return f"{what}: {exclude}, {advice}."
 
 
-def word_of(kind: str) -> str:
+def kind_name(kind: str) -> str:
     """A kind for people."""
     return {
         "bool": "true/false values",

@@ -21,8 +21,8 @@ from dkernel.data.encoded_columns import learn_encoding, with_numbers
 from dkernel.data.encoding import Encoding
 from dkernel.data.file_parts import count_part, format_module, read_file_part, read_unit, row_place
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part, part_of_no_rows
-from dkernel.data.paths import FORMATS, File, ending_of, expand
-from dkernel.data.readers.folder_keys import keys_of, with_folder_keys, with_keys, without_keys
+from dkernel.data.paths import FORMATS, File, expand, split_ending
+from dkernel.data.readers.folder_keys import parse_keys, with_folder_keys, with_keys, without_keys
 from dkernel.data.scratch import Scratch, unpack_all
 from dkernel.data.source import Source, Unit
 from dkernel.data.table_formats import live_rows
@@ -222,7 +222,7 @@ def _store_streams(paths: Any, scratch: Scratch, options: Mapping[str, Any]) -> 
             listed[i] = store_stream(item, scratch)
         elif isinstance(item, File):
             continue
-        elif ending_of(text := os.fspath(item))[0] not in FORMATS and (rows := live_rows(text, options)):
+        elif split_ending(text := os.fspath(item))[0] not in FORMATS and (rows := live_rows(text, options)):
             listed[i] = store_stream(rows, scratch)
     return listed
 
@@ -270,7 +270,7 @@ def _names_to_keep(
         return (EVERY_COLUMN,)
     if schema.sparse is not None:
         raise DataError(f"{schema.file.name}: columns of sparse rows cannot be kept.")
-    names = dict.fromkeys([*schema.kinds, *keys_of(schema.file.name)])
+    names = dict.fromkeys([*schema.kinds, *parse_keys(schema.file.name)])
     left_out = {*request.exclude, request.label}
     return tuple(name for name in names if name not in left_out)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from dkernel.data.file_stamps import date_of, newest_inside, state_of
+from dkernel.data.file_stamps import date_text, newest_inside, stamp_file
 from dkernel.data.table_formats import refuse_tables
 from dkernel.data.url_keys import refuse_keys
 from dkernel.errors import DataError, DKernelWarning, RecipeError, UnseenFileError, mask_urls
@@ -77,7 +77,7 @@ class File:
     @property
     def suffix(self) -> str:
         """The ending without the compression, in small letters: '.tsv' of 'A.TSV.gz'."""
-        return ending_of(self.path)[0]
+        return split_ending(self.path)[0]
 
     def open(self) -> Any:
         """A binary file to read from."""
@@ -121,7 +121,7 @@ class File:
                 newest = newest_inside(self.path, self.options, inside)
                 now = (self.size, self.stamp if newest <= int(self.stamp.split()[0]) else str(newest))
             else:
-                now = state_of(self.path, self.options)
+                now = stamp_file(self.path, self.options)
         except (OSError, ValueError) as error:
             if self.origin is not None:
                 raise RecipeError(
@@ -168,8 +168,8 @@ def error_of_difference(
         )
     (machine, (size, stamp)), (other, (other_size, other_stamp)) = (here[0], here[1]), (there[0], there[1])
     return DataError(
-        f"{name}: the worker on {machine} has another file of this name ({size} bytes of {date_of(stamp)}) than "
-        f"{other} ({other_size} bytes of {date_of(other_stamp)}). Copies must be equal, with their dates (rsync -t, "
+        f"{name}: the worker on {machine} has another file of this name ({size} bytes of {date_text(stamp)}) than "
+        f"{other} ({other_size} bytes of {date_text(other_stamp)}). Copies must be equal, with their dates (rsync -t, "
         "cp -p), and data be left alone while they are used. Make them so, and start again."
     )
 
@@ -307,7 +307,7 @@ _SYSTEM = _Location(os.path.isdir, os.listdir, partial(open, mode="rb"))
 
 
 def _local(path: str) -> _Found:
-    if os.path.isdir(path) and ending_of(path)[0] != ".zarr":
+    if os.path.isdir(path) and split_ending(path)[0] != ".zarr":
         return _folder(path, [os.path.join(path, name) for name in os.listdir(path)], _SYSTEM)
     if os.path.exists(path):
         return _Found(path, [path], "file")
@@ -324,7 +324,7 @@ def _nearby(path: str) -> str:
     if not os.path.isdir(folder):
         return ""
     neighbours = _data([os.path.join(folder, name) for name in os.listdir(folder)], _SYSTEM)
-    names = [_base(p) for p in neighbours if os.path.isdir(p) or ending_of(p)[0] in FORMATS]
+    names = [_base(p) for p in neighbours if os.path.isdir(p) or split_ending(p)[0] in FORMATS]
     return nearest_name(_base(path), names, part=lambda name: name.partition(".")[0])  # many files end alike
 
 
@@ -359,8 +359,8 @@ def _without_query(path: str) -> str:
 
 
 def _list_by(system: Any, url: str, path: str) -> _Found:
-    reach = _system_of(system)
-    if _without_query(path) != path and ending_of(path)[0] in FORMATS:
+    reach = _wrap_system(system)
+    if _without_query(path) != path and split_ending(path)[0] in FORMATS:
         try:
             system.info(path)
         except FileNotFoundError as error:  # which fsspec makes of everything; a host that is away may come back
@@ -368,7 +368,7 @@ def _list_by(system: Any, url: str, path: str) -> _Found:
         return _Found(url, [url], "file")
     if glob.has_magic(path):
         listing = _Found(url, _matches(path, [str(p) for p in system.glob(path)], reach), "glob")
-    elif system.isdir(path) and ending_of(path)[0] != ".zarr":
+    elif system.isdir(path) and split_ending(path)[0] != ".zarr":
         listing = _folder(url, _list(system, path), reach)
     else:
         listing = _Found(url, [path], "file")
@@ -379,7 +379,7 @@ def _list(system: Any, folder: str) -> list[str]:
     return [str(entry["name"]) for entry in system.ls(folder, detail=True)]
 
 
-def _system_of(system: Any) -> _Location:
+def _wrap_system(system: Any) -> _Location:
     return _Location(system.isdir, lambda folder: [_base(p) for p in _list(system, folder)], system.open)
 
 
@@ -387,7 +387,7 @@ def _folder(text: str, entries: Sequence[str], system: _Location) -> _Found:
     paths: list[str] = []
     inner: list[str] = []
     for path in _data(entries, system):
-        if ending_of(path)[0] == ".zarr" or not system.isdir(path):
+        if split_ending(path)[0] == ".zarr" or not system.isdir(path):
             paths.append(path)
         elif "=" in _base(path)[1:]:  # a folder of the rows of one value
             folder = _folder(path, [f"{path.rstrip('/')}/{name}" for name in system.names(path)], system)
@@ -429,7 +429,7 @@ _MARKS = (
 
 def _is_own(path: str, system: _Location) -> bool:
     """True if a file or folder that is named like no data is one that dkernel has written."""
-    if ending_of(path)[0] in FORMATS:
+    if split_ending(path)[0] in FORMATS:
         return False
     try:
         if system.isdir(path):  # a folder of scores in parts, of a checkpoint or of unpacked copies
@@ -451,17 +451,17 @@ def is_parsed(name: str) -> bool:
     >>> is_parsed("rows.csv.gz"), is_parsed("rows.parquet")
     (True, False)
     """
-    return FORMATS.get(ending_of(name)[0]) in TEXTS
+    return FORMATS.get(split_ending(name)[0]) in TEXTS
 
 
-def ending_of(path: str) -> tuple[str, str]:
+def split_ending(path: str) -> tuple[str, str]:
     """The ending without the compression, in small letters, and the compression.
 
     That of a web address is the ending of its path, or of its query where the path has none that is known.
 
     Examples
     --------
-    >>> ending_of("A.TSV.gz"), ending_of("https://site/d.parquet?Signature=1f.3a"), ending_of("https://site/?f=a.csv")
+    >>> split_ending("A.TSV.gz"), split_ending("https://site/d.parquet?Signature=1f.3a"), split_ending("https://site/?f=a.csv")
     (('.tsv', 'gz'), ('.parquet', ''), ('.csv', ''))
     """
     endings = []
@@ -474,14 +474,14 @@ def ending_of(path: str) -> tuple[str, str]:
 
 def _file(path: str, options: Mapping[str, Any]) -> File:
     try:
-        size, stamp = state_of(path, options)
+        size, stamp = stamp_file(path, options)
     except FileNotFoundError:
         if "://" in path:
             raise DataError(f"{path}: {_UNSEEN}.") from None
         raise UnseenFileError(f"{path}: there is no such file on this machine.") from None
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: the file cannot be read ({error}).") from None
-    ending, compression = ending_of(path)
+    ending, compression = split_ending(path)
     format_ = FORMATS.get(ending)
     if format_ is None or (compression and format_ not in TEXTS):
         known = ", ".join([*FORMATS, ".csv.gz", ".svmlight.gz"])

@@ -136,12 +136,12 @@ def _describe(lines: Lines | None, where: tuple[str, int], row: int, refusal: Re
     return name, lines.number(row), offset, refusal.column, refusal.reason, raw
 
 
-def csv_of(table: pa.Table | None) -> bytes:
+def to_csv(table: pa.Table | None) -> bytes:
     """Rejected rows as CSV, without the header; the header alone for None.
 
     Examples
     --------
-    >>> csv_of(None).decode().strip()
+    >>> to_csv(None).decode().strip()
     'file,line,offset,column,reason,raw'
     """
     text = io.StringIO()
@@ -158,11 +158,11 @@ def csv_of_files(bad: Mapping[str, str]) -> bytes:
     >>> csv_of_files({"a.parquet": "a.parquet: it is truncated."}).decode().strip()
     'a.parquet,,,,a.parquet: it is truncated.,'
     """
-    return csv_of(pa.table([list(bad), *[[None] * len(bad)] * 3, list(bad.values()), [""] * len(bad)], REJECTS.names))
+    return to_csv(pa.table([list(bad), *[[None] * len(bad)] * 3, list(bad.values()), [""] * len(bad)], REJECTS.names))
 
 
 def rows_of_csv(content: bytes) -> list[tuple[str, ...]]:
-    """Text of `csv_of`, as rows.
+    """Text of `to_csv`, as rows.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def rows_of_csv(content: bytes) -> list[tuple[str, ...]]:
 
 
 def describe_rejected(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Rejected rows, as `csv_of` wrote them, in words.
+    """Rejected rows, as `to_csv` wrote them, in words.
 
     Examples
     --------

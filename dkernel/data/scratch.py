@@ -63,7 +63,7 @@ def unpack_all(files: Sequence[File], scratch: Scratch, compute: Callable[..., A
     packed = [i for i, file in enumerate(files) if _is_packed(file)]
     if not packed:
         return list(files)
-    folder = folder_of(scratch)
+    folder = make_scratch_folder(scratch)
     tasks = []
     for i in packed:
         key = files[i].key("unpack", folder)
@@ -75,7 +75,7 @@ def unpack_all(files: Sequence[File], scratch: Scratch, compute: Callable[..., A
     return result
 
 
-def folder_of(scratch: Scratch) -> str:
+def make_scratch_folder(scratch: Scratch) -> str:
     """The folder for copies, which is made where it is not there."""
     folder = scratch.given or _own_folder(scratch.beside)
     os.makedirs(folder, exist_ok=True)

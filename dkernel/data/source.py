@@ -172,7 +172,7 @@ class Source:
         name = f"{part}-{self.token}"
         graph: dict[Any, Any] = {}
         for i, (key, number) in enumerate(self._places()):
-            graph[(name, i, *[0] * (len(chunks) - 1))] = (_part_of, key, number, part)
+            graph[(name, i, *[0] * (len(chunks) - 1))] = (_take_part, key, number, part)
         for unit in self.units:
             graph.update(unit.task.__dask_graph__())
         return da.Array(graph, name, chunks, dtype=np.dtype(dtype))
@@ -190,7 +190,7 @@ class Source:
                 yield unit.task.key, number
 
 
-def _part_of(blocks: tuple[Block, ...], number: int, part: str) -> Any:
+def _take_part(blocks: tuple[Block, ...], number: int, part: str) -> Any:
     values = getattr(blocks[number], part)
     if hasattr(values, "tocsr"):
         return values.tocsr()

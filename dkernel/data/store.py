@@ -84,12 +84,12 @@ class Store(ABC):
         """Refuse, without a trace, a folder to which nothing can be written."""
 
 
-def store_of(folder: str | os.PathLike[str]) -> Store:
+def open_store(folder: str | os.PathLike[str]) -> Store:
     """The store of a folder: of this file system, or where the URL says.
 
     Examples
     --------
-    >>> store_of("file:///tmp/run").path("a"), store_of("memory://run").path("a")
+    >>> open_store("file:///tmp/run").path("a"), open_store("memory://run").path("a")
     ('/tmp/run/a', 'memory://run/a')
     """
     text = os.fspath(folder).removeprefix("file://")

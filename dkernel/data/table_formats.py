@@ -26,7 +26,7 @@ _LIVE_ROWS = {
 
 def refuse_tables(folders: Sequence[str], options: Mapping[str, Any]) -> None:
     """Refuse folders of which one is, or lies in, a table with a log; `options` are those of fsspec for URLs."""
-    for table in dict.fromkeys(table for folder in folders for table in tables_of(folder)):
+    for table in dict.fromkeys(table for folder in folders for table in find_tables(folder)):
         if (kind := _kind(table, options)) is not None:
             package = _PACKAGED.get(kind)
             own = f"Name the table's own folder, with pip install {package}, or write" if package else "Write"
@@ -108,12 +108,12 @@ def _follows(content: bytes, others: set[str]) -> bool:
         return False
 
 
-def tables_of(folder: str) -> list[str]:
+def find_tables(folder: str) -> list[str]:
     """The folders that can be the table to which the files of `folder` belong.
 
     Examples
     --------
-    >>> tables_of("t/data/day=1/hour=2"), tables_of("t/day=1"), tables_of("t")
+    >>> find_tables("t/data/day=1/hour=2"), find_tables("t/day=1"), find_tables("t")
     (['t/data', 't'], ['t'], ['t'])
     """
     while "=" in os.path.basename(folder):

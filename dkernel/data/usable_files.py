@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dkernel.data.file_stamps import state_of
+from dkernel.data.file_stamps import stamp_file
 from dkernel.data.paths import File
 from dkernel.data.store import is_url, locate, write_whole
 from dkernel.errors import DataError, mask_urls
@@ -65,12 +65,12 @@ class DoneFiles:
 
     path: str
 
-    def left_of(self, files: Iterable[File]) -> list[File]:
+    def files_left(self, files: Iterable[File]) -> list[File]:
         """Those of the files that are not done."""
         done, _ = self._read()
         return [file for file in files if done.get(_name(file.path), {}).get("is") != _stamp(file)]
 
-    def bad_of(self, files: Iterable[File], unopened: Iterable[str]) -> dict[str, str]:
+    def files_left_out(self, files: Iterable[File], unopened: Iterable[str]) -> dict[str, str]:
         """The names of those of the files that an earlier run has left out, with the reasons.
 
         Parameters
@@ -134,6 +134,6 @@ def _stamp(file: File) -> str:
 def _stamp_at(path: str) -> str:
     """The stamp of a file that cannot be opened; "" where nothing is known of it."""
     try:
-        return "{} bytes, {}".format(*state_of(path))
+        return "{} bytes, {}".format(*stamp_file(path))
     except (OSError, ValueError):
         return ""

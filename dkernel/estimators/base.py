@@ -12,10 +12,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from dkernel.data import Source, from_arrays
-from dkernel.data.arrow_streams import frames_of, is_stream
+from dkernel.data.arrow_streams import is_stream, read_frames
 from dkernel.data.block import Block
 from dkernel.data.collections.dask_arrays import is_dask
-from dkernel.data.encoded_columns import reading_of
+from dkernel.data.encoded_columns import reading_arguments
 from dkernel.data.encoding import Encoding
 from dkernel.errors import ConstantLabelWarning, DataError, RecipeError, UnsupportedError
 from dkernel.estimators.coefficients import LinearCoefficients
@@ -47,9 +47,9 @@ from dkernel.inference.evaluate import evaluate_model
 from dkernel.inference.importance import importances
 from dkernel.inference.score_columns import Written, output_columns
 from dkernel.kernels import Kernel
-from dkernel.model.local_settings import settings_of, stage_names
+from dkernel.model.local_settings import parse_settings, stage_names
 from dkernel.model.model import Model
-from dkernel.model.model_file import digest_of
+from dkernel.model.model_file import compute_digest
 from dkernel.model.parameters import hint_for_removed
 from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import SOLVERS, early_end
@@ -150,7 +150,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
                 raise RecipeError(f"{type(self).__name__} has no parameter {name!r}.{hint_for_removed(name)}")
         local = params.get("local", self.local)
         if isinstance(local, str) and any(name.startswith("local__") for name in params):
-            if (settings := settings_of(local)) is None:
+            if (settings := parse_settings(local)) is None:
                 raise RecipeError(f"local={local!r} has no settings. Use {stage_names()}.")
             self.local = params["local"] = settings
         return super().set_params(**params)
@@ -365,7 +365,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         fitted = hasattr(self, "model_")
         if fitted and (self.model_.local is not None or self.model_.encoding is not None):
             return self._update(X, y, classes, sample_weight, old)
-        if not fitted and settings_of(self.local) is not None:
+        if not fitted and parse_settings(self.local) is not None:
             raise UnsupportedError(
                 f"local={self.local!r} is fitted to all rows at once, and partial_fit has a block of them. Use fit, or "
                 "local='none'."
@@ -412,7 +412,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
             new = source_of(self, X, y, sample_weight, dtype, fitting=False, least=1, encode=read)
             before = None
             if old is not None:
-                kept = old if isinstance(old, Source) else from_arrays(old, dtype=dtype, **reading_of(model))
+                kept = old if isinstance(old, Source) else from_arrays(old, dtype=dtype, **reading_arguments(model))
                 before, _ = rows_in(kept, executor, model.reading, MOST_OLD)
             block, unseen = rows_in(new, executor, model.reading)
             unseen.warn()
@@ -532,13 +532,13 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         """
         require_fitted(self, "model_")
         if is_stream(X):
-            return np.concatenate([self._answer(frame, function, word, dtype, width) for frame in frames_of(X)])
+            return np.concatenate([self._answer(frame, function, word, dtype, width) for frame in read_frames(X)])
         model = self.model_
         X = rows_for(self, X)
         answer = BlockPrediction(
             function,
             model,
-            lambda: f"model-{digest_of(model)}",
+            lambda: f"model-{compute_digest(model)}",
             Inputs.of(model),
             partial(output_columns, model, (), Written((word,))),
             dtype,
@@ -551,7 +551,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         require_fitted(self, "model_")
         model = self.model_
         reading: dict[str, Any] = {"columns": model.columns, "dtype": model.recipe.dtype, "kernel": model.map.kernel}
-        reading |= reading_of(model)
+        reading |= reading_arguments(model)
         if is_stream(X):
             source = open_stream(X, y, sample_weight, "score", **reading)
         else:

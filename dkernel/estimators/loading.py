@@ -11,7 +11,7 @@ from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.one_class import OneClassSVM
 from dkernel.estimators.regressor import KernelRegressor
 from dkernel.model import model_file
-from dkernel.model.local_settings import settings_of
+from dkernel.model.local_settings import parse_settings
 from dkernel.model.model import Model
 from dkernel.model.recipe import GIVEN
 
@@ -72,7 +72,7 @@ def _parameters(kind: type[KernelMachine], model: Model) -> dict[str, Any]:
     categorical = recipe.categorical
     parameters["categorical_features"] = {"auto": "from_dtype", "none": None}.get(categorical, categorical)  # type: ignore[arg-type]
     parameters["random_state"] = recipe.seed
-    parameters["local"] = settings_of(recipe.local) if "(" in recipe.local else recipe.local
+    parameters["local"] = parse_settings(recipe.local) if "(" in recipe.local else recipe.local
     return {**parameters, "landmarks": "uniform"} if recipe.landmarks == GIVEN else parameters
 
 

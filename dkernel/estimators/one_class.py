@@ -14,7 +14,7 @@ from dkernel.estimators.transforms.embedding import Embedding, linear_model
 from dkernel.estimators.validation import check_table
 from dkernel.inference.feature_moments import OneClass, Phi
 from dkernel.model.model import Model
-from dkernel.model.model_file import digest_of
+from dkernel.model.model_file import compute_digest
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.solvers.one_class import Path, begin, sum_losses, widths
 from dkernel.streaming.block_reader import read_once
@@ -204,7 +204,7 @@ class OneClassSVM(OutlierMixin, LinearCoefficients, Embedding):
         require_fitted(self, "model_")
         model: Model = self.model_
         X = check_table(self, X, objects=bool(model.objects))
-        key, names, inputs = f"model-{digest_of(model)}", [word], Inputs.of(model)
+        key, names, inputs = f"model-{compute_digest(model)}", [word], Inputs.of(model)
         return apply_prediction(BlockPrediction(function, model, lambda: key, inputs, lambda: names, dtype), X)
 
 

@@ -11,7 +11,7 @@ from dask.delayed import Delayed
 from numpy.typing import NDArray
 
 from dkernel.data.collections.dask_arrays import is_dask
-from dkernel.data.collections.tables import check_numbers, matrix, table_of
+from dkernel.data.collections.tables import check_numbers, matrix, to_table
 from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.unseen import UnseenValues
 from dkernel.errors import DataError, TooLargeError
@@ -86,7 +86,7 @@ class Inputs:
         """The block of some rows, and the values that training never saw."""
         if self.encoding is None:
             return self.layout.block(X, place), UnseenValues()
-        X, marks = self.encoding.encode(table_of(X, self.layout.columns, self.encoding.kinds), self.layout.dtype)
+        X, marks = self.encoding.encode(to_table(X, self.layout.columns, self.encoding.kinds), self.layout.dtype)
         unseen = UnseenValues.of(self.encoding, marks, len(X))
         return as_features(X, self.encoding.names, self.layout.dtype, place), unseen
 

@@ -11,7 +11,7 @@ from dkernel.data.source import Source
 from dkernel.inference.evaluated_rows import EvaluatedRows
 from dkernel.model.conformal import Conformal
 from dkernel.model.model import Model
-from dkernel.model.model_file import digest_of
+from dkernel.model.model_file import compute_digest
 from dkernel.numerics.random_streams import row_hash
 from dkernel.solvers.reservoir_split import count_weighted
 from dkernel.solvers.targets import Targets
@@ -37,7 +37,7 @@ def conformalize_model(model: Model, source: Source, executor: Executor, group: 
     if model.classes is not None:
         model.probabilities(np.zeros((1, len(model.intercept)), np.float32))  # refused before anything is read
     source = count_weighted(source, executor)
-    key = f"dkernel-conformal-{digest_of(model)[:16]}-{source.token}-{group}"
+    key = f"dkernel-conformal-{compute_digest(model)[:16]}-{source.token}-{group}"
     table = read_once(source, _Scores(model, EvaluatedRows.of(source), group), executor, key)
     facts = {**model.facts, "conformal": {"rows": min(source.n_counted, MOST_ROWS), "of": "rows given"}}
     width = None if model.conformal is None else model.conformal.width

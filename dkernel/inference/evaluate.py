@@ -15,7 +15,7 @@ from dkernel.inference.evaluated_rows import EvaluatedRows
 from dkernel.losses.metrics import ScoreHistogram, area_under_curve, average_precision, class_of_scores
 from dkernel.model.conformal import COVERAGE, check_coverage
 from dkernel.model.model import Model
-from dkernel.model.model_file import digest_of
+from dkernel.model.model_file import compute_digest
 from dkernel.model.solver_table import SOLVERS
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.random_streams import row_hash
@@ -72,7 +72,7 @@ def evaluate_model(
         statistic = _Far(statistic, model, where, np.uint64(threshold), largest)
     statistic = WithUnseen(statistic, model.reading)
     executor.group = lambda: phase_group(shown.now)
-    key = f"dkernel-{digest_of(model)[:16]}-{source.token}"
+    key = f"dkernel-{compute_digest(model)[:16]}-{source.token}"
     figures, unseen = read_once(source, statistic, executor, key, held=True, progress=shown)
     unseen.warn()
     return {**figures, **({"filled": unseen.filled} if unseen.filled else {})}

@@ -29,12 +29,12 @@ from dkernel.data.rejected_rows import describe_rejected
 from dkernel.data.usable_files import check_bad_files
 from dkernel.data.writers.collisions import Location, check_apart
 from dkernel.data.writers.manifest import InputFacts, Manifest, OutputPart, OutputPlace, sum_filled
-from dkernel.data.writers.object_store import AnyDestination, AnyStaging, destination_of
+from dkernel.data.writers.object_store import AnyDestination, AnyStaging, open_destination
 from dkernel.errors import DamagedFileError, DataError, TooLargeError
 from dkernel.inference.drift import Drifted, find_drift, measure_moments, warn_of_drift
 from dkernel.inference.score_columns import Written, check_written, output_columns, rows_too_large, tables
 from dkernel.model.model import Model
-from dkernel.model.model_file import digest_of
+from dkernel.model.model_file import compute_digest
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.streaming.execution.base import Call, Executor, Handle
 from dkernel.streaming.execution.process import import_ahead
@@ -116,12 +116,12 @@ def write_scores(
     units = [unit for unit in source.units if sum(unit.rows)] or list(source.units[:1])
     if not units:
         raise DataError("There are no rows to score: every file of the input is empty.")
-    destination = destination_of(out, overwrite, partition_by)
+    destination = open_destination(out, overwrite, partition_by)
     replaced = [Location(str(path), "the output") for path in (destination.path, *destination.companions())]
     check_apart([Location(name, "of the rows to score") for name in source.files], replaced)
     if "label" in written.words and model.classes is not None:
         destination.format.check(pa.schema({"label": pa.from_numpy_dtype(model.classes.dtype)}))
-    name = digest_of(model)
+    name = compute_digest(model)
     job = {
         "input": source.fingerprint,
         "model": name,

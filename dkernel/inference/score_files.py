@@ -5,15 +5,15 @@ from os import PathLike
 from typing import Any
 
 from dkernel.data.arrow_streams import list_data
-from dkernel.data.encoded_columns import reading_of
+from dkernel.data.encoded_columns import reading_arguments
 from dkernel.data.paths import File, expand
 from dkernel.data.source import Source
 from dkernel.data.usable_files import DoneFiles, NoGoodFileError, check_bad_files, mask_names
-from dkernel.data.writers.object_store import destination_of
+from dkernel.data.writers.object_store import open_destination
 from dkernel.errors import mask_urls
 from dkernel.inference.score import ScoreResult, write_scores
 from dkernel.model.model import Model
-from dkernel.model.model_file import digest_of
+from dkernel.model.model_file import compute_digest
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.open_files import open_files
 
@@ -43,15 +43,15 @@ def score_files(
     """
     reading, divided = reading or {}, tuple(partition_by)
     data = list_data(data)
-    kept_as = destination_of(out, partition_by=divided).format.kept_as
+    kept_as = open_destination(out, partition_by=divided).format.kept_as
     listed = None if done is None else DoneFiles(done)
     left: list[File] = []
     bad: dict[str, str] = {}
     known: dict[str, str] = {}
     if listed is not None:
         files = expand(data, bad=bad if max_bad_files else None)
-        left = listed.left_of(files)
-        known = listed.bad_of(left, bad)
+        left = listed.files_left(files)
+        known = listed.files_left_out(left, bad)
         max_bad_files += len(known) if max_bad_files else 0  # what an earlier run has left out counts once
         data = [*left, *bad]
         if not left:
@@ -67,7 +67,7 @@ def score_files(
                 keep=tuple(dict.fromkeys([*keep, *divided])),
                 dtype=model.recipe.dtype,
                 kernel=model.map.kernel,
-                **reading_of(model),
+                **reading_arguments(model),
                 known=model.known_columns,
                 kept_as=kept_as,
                 quarantine=True,
@@ -80,5 +80,5 @@ def score_files(
         if listed is None or not known.keys() >= {file.name for file in left}:
             raise
     if listed is not None and (left or bad):
-        listed.add(left, bad, result.bad_files, model=digest_of(model), out=mask_urls(str(out)))
+        listed.add(left, bad, result.bad_files, model=compute_digest(model), out=mask_urls(str(out)))
     return result, source

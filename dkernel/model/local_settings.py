@@ -256,7 +256,7 @@ def _check_setting(stage: type[LocalSettings], name: str) -> None:
         raise RecipeError(f"local={stage.word!r} has no setting {name!r}.{nearest_name(name, names)}")
 
 
-def stage_of(text: str) -> str:
+def stage_word(text: str) -> str:
     """The word of the text of a local stage, "grids" of "grids(n_grids=64)"."""
     return text.partition("(")[0].strip()
 
@@ -279,19 +279,19 @@ def local_machine(spec: Mapping[str, Any], arrays: "Mapping[str, NDArray[Any]]")
     return machine_class(spec["kind"]).build(spec, arrays)
 
 
-def settings_of(value: Any) -> LocalSettings | None:
+def parse_settings(value: Any) -> LocalSettings | None:
     """The settings of a value of `local`; None for a word without settings.
 
     Examples
     --------
-    >>> settings_of("cells(rows=2048)"), settings_of("grids"), settings_of("auto")
+    >>> parse_settings("cells(rows=2048)"), parse_settings("grids"), parse_settings("auto")
     (Cells(rows=2048), Grids(), None)
     """
     if isinstance(value, LocalSettings):
         return value
-    if not isinstance(value, str) or stage_of(value) not in STAGES:
+    if not isinstance(value, str) or stage_word(value) not in STAGES:
         return None
-    stage = STAGES[stage_of(value)]
+    stage = STAGES[stage_word(value)]
     given = _arguments(value) if "(" in value else {}
     for name in given:
         _check_setting(stage, name)
@@ -312,7 +312,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 def local_text(p: Parameter, value: Any) -> str:
     """The text of a local stage in a recipe: its word, and the settings that differ from their defaults."""
-    settings = settings_of(value)
+    settings = parse_settings(value)
     if settings is None:
         if isinstance(value, str) and value in p.words:
             return str(value)

@@ -96,12 +96,12 @@ def save(model: Any, path: str | os.PathLike[str]) -> str:
             "KernelRegressor, KernelPerceptron, OneClassSVM, KernelKMeans or Tuner."
         )
     _check_shapes(model, "This model")
-    return write_tensors(path, _document_of(model), _arrays_of(model))
+    return write_tensors(path, _to_document(model), _collect_arrays(model))
 
 
-def digest_of(model: Model) -> str:
+def compute_digest(model: Model) -> str:
     """The sha256 of the model's file, as `sha256sum` prints it; of a model that was loaded it is known."""
-    return _DIGESTS.get(model) or digest_to_be(_document_of(model), _arrays_of(model))
+    return _DIGESTS.get(model) or digest_to_be(_to_document(model), _collect_arrays(model))
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def _by_parts(document: Mapping[str, Any]) -> set[str]:
     return {f"local.{name}" for name in machine_class(word).by_parts} if word in STAGES else set()
 
 
-def _document_of(model: Model) -> dict[str, Any]:
+def _to_document(model: Model) -> dict[str, Any]:
     return {
         "protocol": MODEL_VERSION,
         "recipe": model.recipe.to_dict(),
@@ -190,12 +190,12 @@ def _document_of(model: Model) -> dict[str, Any]:
     }
 
 
-def _arrays_of(model: Model) -> dict[str, NDArray[Any]]:
+def _collect_arrays(model: Model) -> dict[str, NDArray[Any]]:
     local = {} if model.local is None else {f"local.{name}": array for name, array in model.local.arrays().items()}
-    return _global_arrays_of(model) | local
+    return _collect_global_arrays(model) | local
 
 
-def _global_arrays_of(model: Model) -> dict[str, NDArray[Any]]:
+def _collect_global_arrays(model: Model) -> dict[str, NDArray[Any]]:
     """All but those of the local machine."""
     arrays = {"coef": model.coef, "intercept": model.intercept}
     for part, held in (("map", model.map.arrays()), ("scaling", model.scaling.arrays())):
@@ -207,9 +207,9 @@ def _global_arrays_of(model: Model) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _array_names_of(model: Model) -> set[str]:
+def _array_names(model: Model) -> set[str]:
     local = set() if model.local is None else {f"local.{name}" for name in model.local.array_names()}
-    return _global_arrays_of(model).keys() | local
+    return _collect_global_arrays(model).keys() | local
 
 
 def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], place: str) -> Model:
@@ -247,7 +247,7 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
     )
     for last in (
         max(selection.at)
-        for selection in _parts_of(model.map.kernel)
+        for selection in _kernel_parts(model.map.kernel)
         if isinstance(selection, Selection) and selection.at
     ):
         if last >= model.map.n_in:
@@ -255,10 +255,10 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
                 f"{place} does not describe a model: its kernel is of column {last} of {model.map.n_in}."
             )
     # Arrays that no part asked for, or that read back differently, would make a second file of the same model.
-    if (again := _array_names_of(model)) != arrays.keys():
+    if (again := _array_names(model)) != arrays.keys():
         odd = ", ".join(sorted(again ^ arrays.keys()))
         raise ModelFileError(f"{place} does not describe a model: tensors missing or not used: {odd}.")
-    for part, value in _document_of(model).items():
+    for part, value in _to_document(model).items():
         if canonical(value) != canonical(document[part]):
             raise ModelFileError(f"{place} does not describe a model: its {part} reads back differently.")
     return model
@@ -273,15 +273,15 @@ def _check_numbers(part: Any, most: int, place: str) -> None:
         raise ModelFileError(f"{place} does not describe a model: its map has the number {part}; 0 to {most} can be.")
 
 
-def _parts_of(kernel: Any) -> Iterator[Kernel]:
+def _kernel_parts(kernel: Any) -> Iterator[Kernel]:
     """The kernel and those that it is made of."""
     if isinstance(kernel, tuple):
         for member in kernel:
-            yield from _parts_of(member)
+            yield from _kernel_parts(member)
     elif isinstance(kernel, Kernel):
         yield kernel
         for each in fields(kernel):  # type: ignore[arg-type]
-            yield from _parts_of(getattr(kernel, each.name))
+            yield from _kernel_parts(getattr(kernel, each.name))
 
 
 def _check_parts(document: Mapping[str, Any], place: str) -> None:

@@ -17,7 +17,7 @@ from dkernel.features import by_landmarks
 from dkernel.kernels import Kernel, parse
 from dkernel.losses.loss import Loss
 from dkernel.losses.losses import parse_loss
-from dkernel.model.local_settings import STAGES, Stage, settings_of, stage_names, stage_of
+from dkernel.model.local_settings import STAGES, Stage, parse_settings, stage_names, stage_word
 from dkernel.model.parameters import PARAMETERS, Parameters, hint_for_removed
 from dkernel.model.recipe_checks import GIVEN, IN_EVERY_FILE, LABELS, Label
 from dkernel.model.solver_table import SOLVERS
@@ -146,7 +146,7 @@ class Recipe(Parameters):
     @property
     def local_stage(self) -> str:
         """The word of the local stage, without its settings."""
-        return stage_of(self.local)
+        return stage_word(self.local)
 
     def local_as(self, word: str) -> str:
         """The text of a local stage, with its settings where it is the one that was asked for."""
@@ -169,7 +169,7 @@ class Recipe(Parameters):
 
     def settings(self, stage: type[Stage]) -> Stage:
         """The settings of a local stage; those of another one are its defaults."""
-        settings = settings_of(self.local)
+        settings = parse_settings(self.local)
         return settings if isinstance(settings, stage) else stage()
 
     @property
@@ -193,7 +193,7 @@ class Recipe(Parameters):
             values["class_weight"] = [[label, weight] for label, weight in self.class_weight.items()]
         if isinstance(self.categorical, tuple) and "categorical" in values:
             values["categorical"] = list(self.categorical)
-        settings = settings_of(self.local)
+        settings = parse_settings(self.local)
         if settings is not None and settings.word in FLAT:
             values["local"], given = settings.word, settings.given
             values |= {name: given[new] for name, new in FLAT[settings.word].items() if new in given}

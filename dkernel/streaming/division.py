@@ -13,7 +13,7 @@ from dask.local import get_sync
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.data.encoding.words import DATE, DURATION, TEXT, TIME, kind_of
+from dkernel.data.encoding.words import DATE, DURATION, TEXT, TIME, arrow_kind
 from dkernel.data.file_schema import CSV_TEXT
 from dkernel.data.group_words import group_words
 from dkernel.data.source import Source, Unit
@@ -99,7 +99,7 @@ def times_in(kept: pa.Table, column: str) -> NDArray[np.float64]:
     values = kept.column(column)
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
-    kind = kind_of(values.type)
+    kind = arrow_kind(values.type)
     if kind == TEXT:
         times = _times_of_text(values, column)
     elif kind in (DATE, TIME, DURATION):

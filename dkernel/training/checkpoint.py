@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from dkernel.data.source import Source
-from dkernel.data.store import FolderStore, Store, store_of
+from dkernel.data.store import FolderStore, Store, open_store
 from dkernel.data.writers.atomic import explain_os_error, lock_file
 from dkernel.errors import ClusterError, DataError, DKernelError, DKernelWarning, ModelFileError, RecipeError
 from dkernel.model.journal import Journal
@@ -91,7 +91,7 @@ class Checkpoint:
     @property
     def store(self) -> Store:
         """Where the files are."""
-        return store_of(self.folder)
+        return open_store(self.folder)
 
     @property
     def begun(self) -> bool:

@@ -27,7 +27,7 @@ import psutil
 from report import finish, markdown, parser
 
 from dkernel.data import open_source
-from dkernel.model.model_file import digest_of
+from dkernel.model.model_file import compute_digest
 from dkernel.model.recipe import Recipe
 from dkernel.solvers.sgd_round import SGDProblem
 from dkernel.streaming.execution.base import Executor
@@ -71,7 +71,7 @@ def marks_of(executor: Executor, source: Any, recipe: Recipe) -> tuple[list[tupl
 
     Progress.phase, SGDProblem.step = phase, timed  # type: ignore[method-assign]
     try:
-        digest = digest_of(train(source, recipe, executor).model)
+        digest = compute_digest(train(source, recipe, executor).model)
     finally:
         Progress.phase, SGDProblem.step = begin, step  # type: ignore[method-assign]
     return marks, digest

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dkernel
-from dkernel.data.encoding.notation import example_of, remark_on
+from dkernel.data.encoding.notation import find_example, remark_on
 from dkernel.errors import DataError
 
 NUMBERS = [
@@ -34,18 +34,18 @@ DATES += [
 
 @pytest.mark.parametrize("word", [*NUMBERS, *DATES, "2024-01-05", "2024-01-05 10:30"])
 def test_a_notation_is_known(word):
-    assert example_of([None, word, ""]) == word
+    assert find_example([None, word, ""]) == word
 
 
 @pytest.mark.parametrize("word", ["a", "555-12-1234", "20-29", "1.2.3", "10:30", "5 kg", "<5", "Q1 2024"])
 def test_a_category_is_one(word):
-    assert example_of(["0,5", word]) == ""
+    assert find_example(["0,5", word]) == ""
 
 
 def test_digits_alone_are_a_category_unless_others_have_a_notation():
-    assert example_of(["02138", "10115"]) == "02138"
-    assert example_of(["999", "1,000"]) == "1,000"
-    assert example_of(["2024-01-05", "20240105", "5/1/2024"]) == "5/1/2024"
+    assert find_example(["02138", "10115"]) == "02138"
+    assert find_example(["999", "1,000"]) == "1,000"
+    assert find_example(["2024-01-05", "20240105", "5/1/2024"]) == "5/1/2024"
 
 
 MANY = [str(i) for i in range(40)]

@@ -5,7 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from dkernel.data.store import store_of
+from dkernel.data.store import open_store
 from tests.cli.conftest import FEATURES
 
 ROWS = ["--exclude", "price,id,note"]
@@ -19,7 +19,7 @@ def bucket(tmp_path, monkeypatch):
 
 
 def content(url, name):
-    with store_of(url).reading(name) as file:
+    with open_store(url).reading(name) as file:
         return file.read()
 
 
@@ -31,7 +31,7 @@ def test_a_model_at_a_url_serves_every_command(run_to, data, model, bucket, tmp_
     assert content(bucket, "m.safetensors") == model.read_bytes()
     assert content(bucket, "r.html").startswith(b"<!DOCTYPE html>")
     assert json.loads(content(bucket, "run.json"))["status"] == "done"
-    assert store_of(f"{bucket}/c").names() == ["checkpoint-result.safetensors"]
+    assert open_store(f"{bucket}/c").names() == ["checkpoint-result.safetensors"]
     assert "done after" in run_to("watch", f"{bucket}/run.json").stdout
 
     run_to(*fit, *kept)  # its model may be there: the checkpoint holds this run
@@ -63,7 +63,7 @@ def test_a_search_keeps_its_rungs_at_a_url(run_to, data, bucket):
     search += ["--budget", "0.5passes", "--out", f"{bucket}/m", "--checkpoint", f"{bucket}/c", "--resume"]
     run_to(*search)
     for part in ("search", "fit"):
-        assert store_of(f"{bucket}/c/{part}").names() == ["checkpoint-result.safetensors"]
+        assert open_store(f"{bucket}/c/{part}").names() == ["checkpoint-result.safetensors"]
     run_to(*search)
 
 

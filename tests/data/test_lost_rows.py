@@ -9,7 +9,7 @@ import pytest
 from dkernel.data.writers.csv import Csv
 from dkernel.data.writers.formats import Npy, Parquet, Zarr
 from dkernel.data.writers.manifest import write_part
-from dkernel.data.writers.object_store import destination_of
+from dkernel.data.writers.object_store import open_destination
 from dkernel.data.writers.partitions import Partitioned
 from dkernel.errors import DKernelError
 
@@ -24,7 +24,7 @@ def parts(name: str) -> list[pa.Table]:
 
 
 def write(path: str) -> None:
-    destination = destination_of(path, partition_by=("k",) if path.endswith("divided") else ())
+    destination = open_destination(path, partition_by=("k",) if path.endswith("divided") else ())
     assert destination.complete(JOB) is None
     with destination.stage(JOB) as staging:
         written = [staging.place(i, n).write([t]) for i, (n, t) in enumerate(zip(ROWS, parts(path), strict=True))]
@@ -89,7 +89,7 @@ def test_a_writer_that_loses_nothing_is_not_refused(tmp_path, name):
 
 def test_a_changed_input_is_still_said_to_be_one(tmp_path):
     with (
-        destination_of(tmp_path / "folder").stage(JOB) as staging,
+        open_destination(tmp_path / "folder").stage(JOB) as staging,
         pytest.raises(DKernelError, match="changed meanwhile"),
     ):
         write_part(staging.place(0, 4), parts("folder")[:1])

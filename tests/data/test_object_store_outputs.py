@@ -11,7 +11,7 @@ import pytest
 
 from dkernel.data.writers.destination import Destination
 from dkernel.data.writers.manifest import Manifest
-from dkernel.data.writers.object_store import StoreDestination, destination_of
+from dkernel.data.writers.object_store import StoreDestination, open_destination
 from dkernel.errors import ClusterError, DataError, UnsupportedError
 
 JOB = {"input": "1f", "model": "2e"}
@@ -32,7 +32,7 @@ def store():
 
 
 def write(url, parts=3, job=JOB, overwrite=False, until=None):
-    destination = destination_of(url, overwrite)
+    destination = open_destination(url, overwrite)
     assert destination.complete(job) is None
     with destination.stage(job) as staging:
         found = staging.finished([10] * parts)
@@ -60,7 +60,7 @@ def test_a_folder_holds_what_the_manifest_says_and_equals_one_on_a_disk(store, t
     for name in found:
         assert system.cat_file(f"{url}/scores/{name}") == (tmp_path / "scores" / name).read_bytes()
     assert [name for name in names(system, url) if "staging" in name] == []
-    again = destination_of(f"{url}/scores")
+    again = open_destination(f"{url}/scores")
     assert again.complete(JOB) == manifest
 
 
@@ -73,7 +73,7 @@ def test_a_single_object_equals_the_file_on_a_disk(name, store, tmp_path):
         staging.commit([staging.place(i, 10).write([table(i)]) for i in range(3)], ["id", "score"])
     assert names(system, url) == [f".{name}.manifest.json", name]
     assert system.cat_file(f"{url}/{name}") == (tmp_path / name).read_bytes()
-    assert destination_of(f"{url}/{name}").complete(JOB) == manifest
+    assert open_destination(f"{url}/{name}").complete(JOB) == manifest
 
 
 def test_finished_parts_are_taken_over(store, monkeypatch):
@@ -119,7 +119,7 @@ def test_killed_at_any_step_of_the_commit_it_is_gone_on_with(step, store, monkey
     except Killed:
         assert not system.exists(f"{url}/scores/_SUCCESS")
     monkeypatch.undo()
-    if destination_of(f"{url}/scores").complete(JOB) is None:
+    if open_destination(f"{url}/scores").complete(JOB) is None:
         write(f"{url}/scores")
     assert names(system, url) == [
         f"scores/{n}" for n in ("_SUCCESS", "_manifest.json", *(f"part-0000{i}.parquet" for i in range(3)))
@@ -133,7 +133,7 @@ def test_another_job_is_refused_and_replaced_on_request(store):
     write(f"{url}/scores")
     other = {**JOB, "model": "3d"}
     with pytest.raises(DataError, match="different: model"):
-        destination_of(f"{url}/scores").complete(other)
+        open_destination(f"{url}/scores").complete(other)
     write(f"{url}/scores", parts=2, job=other, overwrite=True)
     assert names(system, f"{url}/scores") == ["_SUCCESS", "_manifest.json", "part-00000.parquet", "part-00001.parquet"]
     manifest = Manifest.from_bytes(system.cat_file(f"{url}/scores/_manifest.json"))
@@ -141,7 +141,7 @@ def test_another_job_is_refused_and_replaced_on_request(store):
     assert dict(manifest.job) == other
     system.pipe_file(f"{url}/scores/mine.txt", b"mine")
     with pytest.raises(DataError, match=r"mine\.txt"):
-        destination_of(f"{url}/scores", overwrite=True).complete(JOB)
+        open_destination(f"{url}/scores", overwrite=True).complete(JOB)
 
 
 def test_what_was_changed_since_is_no_output_of_this_job(store):
@@ -149,12 +149,12 @@ def test_what_was_changed_since_is_no_output_of_this_job(store):
     write(f"{url}/scores")
     system.pipe_file(f"{url}/scores/part-00001.parquet", b"other")
     with pytest.raises(DataError, match="changed"):
-        destination_of(f"{url}/scores").complete(JOB)
+        open_destination(f"{url}/scores").complete(JOB)
 
 
 def test_bad_data_leave_nothing(store):
     system, url = store
-    destination = destination_of(f"{url}/scores")
+    destination = open_destination(f"{url}/scores")
     with destination.stage(JOB) as staging:
         staging.place(0, 10).write([table(0)])
         staging.discard()
@@ -166,7 +166,7 @@ def test_bad_data_leave_nothing(store):
 
 def test_types_that_differ_between_parts_are_refused(store):
     _, url = store
-    destination = destination_of(f"{url}/scores")
+    destination = open_destination(f"{url}/scores")
     with destination.stage(JOB) as staging:
         parts = [staging.place(0, 10).write([table(0)]), staging.place(1, 10).write([table(1).select(["id"])])]
         with pytest.raises(DataError, match="Part 1"):

@@ -9,7 +9,7 @@ import pytest
 
 from dkernel.data.writers import formats
 from dkernel.data.writers.destination import Destination
-from dkernel.data.writers.formats import OUTPUT_FORMATS, format_of
+from dkernel.data.writers.formats import OUTPUT_FORMATS, choose_format
 from dkernel.data.writers.manifest import write_part
 from dkernel.errors import DataError
 
@@ -93,4 +93,4 @@ def test_every_format_stages_and_assembles_the_same_bytes_twice(tmp_path, ending
 
 def test_the_ending_decides():
     names = ("a.parquet", "A.CSV", "a.npy", "a.zarr", "a", "a.b", "2024.01")
-    assert [format_of(Path(name)).ending for name in names] == [".parquet", ".csv", ".npy", ".zarr", "", "", ""]
+    assert [choose_format(Path(name)).ending for name in names] == [".parquet", ".csv", ".npy", ".zarr", "", "", ""]

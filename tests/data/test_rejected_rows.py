@@ -14,7 +14,7 @@ from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.opening import read_unit
 from dkernel.data.paths import expand
 from dkernel.data.readers.csv_schema import _header, scan
-from dkernel.data.rejected_rows import REJECTS, csv_of, rows_of_csv
+from dkernel.data.rejected_rows import REJECTS, rows_of_csv, to_csv
 from dkernel.data.scratch import Scratch, unpack_all
 from dkernel.errors import DataError, RecipeError
 from tests.data import brute_csv
@@ -168,4 +168,4 @@ def test_the_list_is_csv_that_comes_back():
     rows = [("a.csv", 3, 17, "x", "'a,\"b\"' is not a number", '"a,""b""",1\n2'), ("b.npy", 1, None, "0", "nan", "nan")]
     table = pa.table([list(column) for column in zip(*rows, strict=True)], schema=REJECTS)
     expected = [tuple("" if v is None else str(v) for v in row) for row in rows]
-    assert rows_of_csv(csv_of(table)) == expected
+    assert rows_of_csv(to_csv(table)) == expected

@@ -8,7 +8,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from dkernel import KernelClassifier, KernelRegressor, load, save
-from dkernel.data.store import explain_errors, locate, store_of, write_whole
+from dkernel.data.store import explain_errors, locate, open_store, write_whole
 from dkernel.errors import ClusterError, DataError, ModelFileError, UnsupportedError
 
 
@@ -46,7 +46,7 @@ def folder(request, tmp_path):
 
 
 def test_what_is_written_is_read_listed_replaced_and_removed(folder):
-    store = store_of(folder)
+    store = open_store(folder)
     for content in (b"old", b"new bytes"):
         with store.replacing("a") as file:
             file.write(content)
@@ -79,13 +79,13 @@ def test_a_remote_file_has_a_hidden_name_until_all_of_it_is_there(monkeypatch):
     monkeypatch.setattr(Remote, "fails", True)
     with pytest.raises(ClusterError, match="the line is dead"):
         write_whole("remote://folder/a", b"new")
-    assert store_of("remote://folder").names() == ["a"]
+    assert open_store("remote://folder").names() == ["a"]
     assert MemoryFileSystem.cat_file(Remote(), "/folder/a") == b"old"
 
 
 def test_a_folder_is_tried_without_a_trace(folder):
-    store_of(folder).check_writable()
-    assert store_of(folder).names() == []
+    open_store(folder).check_writable()
+    assert open_store(folder).names() == []
 
 
 def test_a_model_is_the_same_file_on_a_disk_and_at_a_url(folder, tmp_path):
@@ -120,13 +120,13 @@ def test_an_estimator_keeps_its_checkpoint_at_a_url(tmp_path):
     y = (X**2).sum(axis=1) > 1.2
     machine = KernelClassifier("gaussian", gamma=1.0, n_components=8, solver="psgd", checkpoint=f"{folder}/c")
     whole = machine.fit(X, y).model_
-    assert store_of(f"{folder}/c").has("checkpoint-result.safetensors")
+    assert open_store(f"{folder}/c").has("checkpoint-result.safetensors")
     assert machine.fit(X, y).model_.coef.tolist() == whole.coef.tolist()
 
 
 def test_a_url_that_cannot_be_reached_says_what_is_needed():
     with pytest.raises(UnsupportedError, match="cannot be used"):
-        store_of("nonsense://bucket/a").names()
+        open_store("nonsense://bucket/a").names()
     with pytest.raises(DataError, match="a bucket and a name"):
         locate("s3://model.safetensors")
     with pytest.raises(DataError, match="a bucket and a name"):

@@ -13,7 +13,7 @@ from dkernel.data.column_selection import select_columns
 from dkernel.data.encoded_columns import encoded_kinds
 from dkernel.data.file_schema import FileSchema, ReadOptions
 from dkernel.data.paths import File
-from dkernel.data.readers.csv_fields import types_of
+from dkernel.data.readers.csv_fields import read_types
 
 ROWS, NARROW, TIMES = 40, 150, 4
 MOST = 1.5 * TIMES  # a square is sixteen times the work
@@ -112,7 +112,7 @@ def comparisons(p, inferred):
         ReadOptions(columns=half, exclude=tuple(map(Name, names[p // 2 :])), categorical=half),
     ):
         wanted = select_columns(tables, request)
-        types_of(wanted)
+        read_types(wanted)
         encoded_kinds(wanted.columns, [kinds], frozenset(), request, "a.csv")
     return Name.compared
 

@@ -147,7 +147,7 @@ def disk(folder: Path, limit: int | None) -> dict:
     path, source = folder / "out.csv", a_rejecting_source()
     model = LinearModel([0, 1])
     full = folder / "filler"
-    scoring.digest_of = lambda _: "model"  # type: ignore[assignment]
+    scoring.compute_digest = lambda _: "model"  # type: ignore[assignment]
     if limit is None:
         with open(full, "wb", buffering=0) as stream:
             block = np.zeros(4096, np.uint8).tobytes()

@@ -90,7 +90,7 @@ def run(path: Path, kill_before: int, log: Path, shift: float = 0.0) -> int:
     for name in STEPS:
         setattr(os, name, counted(getattr(os, name)))
     atomic._exchange = counted(atomic._exchange)
-    scoring.digest_of = lambda model: f"model {model.intercept}"
+    scoring.compute_digest = lambda model: f"model {model.intercept}"
     score_part = scoring.score_part
 
     def logged(*args):

@@ -46,7 +46,7 @@ def digests(fitted, known, executor):
         for machine in fitted.values()
         for group in (None, "site")
     ]
-    return [model_file.digest_of(model) for model in made]
+    return [model_file.compute_digest(model) for model in made]
 
 
 def explanations(fitted):

@@ -33,10 +33,10 @@ TEXT = np.array(["no", "yes é"])
 
 @pytest.fixture(autouse=True)
 def _stand_in(monkeypatch):
-    real = scoring.digest_of
+    real = scoring.compute_digest
     monkeypatch.setattr(
         scoring,
-        "digest_of",
+        "compute_digest",
         lambda model: real(model) if isinstance(model, Model) else repr((model.classes, model.intercept)),
     )
 

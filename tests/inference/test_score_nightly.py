@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dkernel
-from dkernel.data.store import store_of
+from dkernel.data.store import open_store
 from dkernel.errors import DataError, RecipeError
 
 ROWS, KEPT = 20, ["id", "note"]
@@ -56,7 +56,7 @@ def test_python_scores_files_sources_and_models_of_any_kind(machine, folder):
     for i in range(5):
         part = f"part-0000{i}.parquet"
         assert (folder / "a" / part).read_bytes() == (folder / "c" / part).read_bytes()
-        with store_of("memory://nightly/b").reading(part) as file:
+        with open_store("memory://nightly/b").reading(part) as file:
             assert file.read() == (folder / "a" / part).read_bytes()
     assert dkernel.score(machine, "new", "a", keep=KEPT).skipped
 
@@ -138,9 +138,9 @@ def test_a_bad_file_among_many_is_left_out_and_named(machine, folder, kind, out)
         result = dkernel.score(machine, "new", out, keep=KEPT, max_bad_files=1, done=done)
         assert result.rows == 4 * ROWS
         assert list(result.bad_files) == ["new/3.parquet"]
-        store, name = store_of(out), "_manifest.json"
+        store, name = open_store(out), "_manifest.json"
         if out.endswith(".parquet"):
-            store, name = store_of(out.rpartition("/")[0] or "."), ".a.parquet.manifest.json"
+            store, name = open_store(out.rpartition("/")[0] or "."), ".a.parquet.manifest.json"
         with store.reading(name) as file:
             assert json.loads(file.read())["bad_files"] == result.bad_files
         with fsspec.open(result.rejects, "rb") as file:

@@ -14,7 +14,7 @@ from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.kernels import parse
 from dkernel.model import model_file
 from dkernel.model.model import Model
-from dkernel.model.model_file import MODEL_VERSION, digest_of, load_model, read_header, save
+from dkernel.model.model_file import MODEL_VERSION, compute_digest, load_model, read_header, save
 from dkernel.model.recipe import Recipe
 
 CLASSES = {
@@ -162,10 +162,10 @@ def test_the_digest_of_a_model_is_that_of_its_file(tmp_path, monkeypatch, local)
     X = np.random.default_rng(0).random((600, 2))
     machine = KernelRegressor(gamma=1.0, n_components=8, local=local).fit(X, X[:, 0])
     digest = save(machine, tmp_path / "model")
-    assert digest == hashlib.sha256((tmp_path / "model").read_bytes()).hexdigest() == digest_of(machine.model_)
+    assert digest == hashlib.sha256((tmp_path / "model").read_bytes()).hexdigest() == compute_digest(machine.model_)
     loaded = load_model(tmp_path / "model")
-    monkeypatch.setattr(model_file, "_arrays_of", None)  # reading has seen all bytes: nothing is packed again
-    assert digest_of(loaded) == digest
+    monkeypatch.setattr(model_file, "_collect_arrays", None)  # reading has seen all bytes: nothing is packed again
+    assert compute_digest(loaded) == digest
 
 
 @pytest.mark.parametrize("local", ["grids", "cells"])

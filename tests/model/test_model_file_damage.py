@@ -29,9 +29,9 @@ def path(tmp_path):
 def forge(path, change, **tensors):
     """A file whose checksums hold and whose document or tensors are not a model's."""
     model = a_model("int64")
-    document = model_file._document_of(model)
+    document = model_file._to_document(model)
     change(document)
-    arrays = {**model_file._arrays_of(model), **tensors}
+    arrays = {**model_file._collect_arrays(model), **tensors}
     tensor_file.write_tensors(path, document, {name: array for name, array in arrays.items() if array is not None})
 
 
@@ -131,14 +131,14 @@ def test_nothing_in_a_forged_map_makes_loading_long_or_large(path, kind, limit):
     )
     for way in places(phi.spec()):
         for value in KERNELS if way[-1] == "kernel" else (10**9, 10**15, -(10**9)):
-            document = model_file._document_of(model)
+            document = model_file._to_document(model)
             part = document["map"]
             for key in way[:-1]:
                 part = part[key]
             if isinstance(part[way[-1]], float):
                 continue  # any weight is one
             part[way[-1]] = value
-            tensor_file.write_tensors(path, document, model_file._arrays_of(model))
+            tensor_file.write_tensors(path, document, model_file._collect_arrays(model))
             harmless(path, limit)
 
 

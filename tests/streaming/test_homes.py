@@ -103,7 +103,7 @@ def test_rows_stay_unless_one_worker_holds_too_many(workers, where, moved):
         words = [str(w.message) for w in said if issubclass(w.category, DKernelWarning)]
         assert words == [w for w in words if f"{moved} of 8 chunks are copied" in w]
         assert bool(words) == bool(moved)
-    assert model_file.digest_of(model.model_) == model_file.digest_of(alone.model_)
+    assert model_file.compute_digest(model.model_) == model_file.compute_digest(alone.model_)
 
 
 @pytest.mark.cluster

@@ -118,7 +118,7 @@ def test_the_model_is_that_of_the_rows_that_are_left(tmp_path):
     assert "of 60 groups of 'site', a column that is no feature" in models[0].facts["chosen"]["holdout"]
     assert models[0].facts["conformal"]["rows"] == models[0].facts["holdout"]["rows"]
     assert "site" in models[0].known_columns
-    assert model_file.digest_of(models[0]) == model_file.digest_of(models[1])
+    assert model_file.compute_digest(models[0]) == model_file.compute_digest(models[1])
     divided_source, held, _ = divide_source(source, recipe, SerialExecutor())
     again = train(divided_source, QUICK, SerialExecutor(), validation=held).model
     assert again.coef.tobytes() == models[0].coef.tobytes()

@@ -12,7 +12,7 @@ from dkernel.losses.losses import parse_loss
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import plan, train
-from dkernel.training.grids.stage import automatic_grids, bits_of
+from dkernel.training.grids.stage import automatic_grids, code_bits
 from dkernel.training.selection.ways import GRIDS_ALONE
 from dkernel.training.stage_result import LocalStage
 from tests.processor import WIDE
@@ -135,7 +135,7 @@ def test_what_has_no_meaning_is_refused_by_name():
 def test_sizes_follow_the_rows():
     assert [automatic_grids(n) for n in (100, 10**6, 10**8)] == [2048, 2048, 256]
     assert [automatic_grids(n, "high") for n in (100, 10**6, 10**9)] == [8192, 8192, 256]
-    assert [bits_of(n) for n in (100, 10**6)] == [7, 13]
+    assert [code_bits(n) for n in (100, 10**6)] == [7, 13]
 
 
 def open_fit(X, y, **settings):

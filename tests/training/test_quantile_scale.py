@@ -73,9 +73,9 @@ def test_a_graph_answers_as_predict_does(dtype):
 def test_the_file_holds_it(tmp_path):
     dkernel.save(fitted(), tmp_path / "m")
     np.testing.assert_array_equal(dkernel.load(tmp_path / "m").predict(X), fitted().predict(X))
-    arrays = model_file._arrays_of(fitted().model_)
+    arrays = model_file._collect_arrays(fitted().model_)
     falling = {**arrays, "scaling.values": -arrays["scaling.values"]}
-    model_file.write_tensors(tmp_path / "n", model_file._document_of(fitted().model_), falling)
+    model_file.write_tensors(tmp_path / "n", model_file._to_document(fitted().model_), falling)
     with pytest.raises(ModelFileError, match="normal scores"):
         dkernel.load(tmp_path / "n")
 

@@ -9,8 +9,8 @@ from uuid import uuid4
 from dask.delayed import delayed
 
 from dkernel.data.block import targets_in
-from dkernel.data.collections.dask_arrays import dense_blocks, name_of
-from dkernel.data.collections.object_arrays import holds_objects, kinds_of, object_table
+from dkernel.data.collections.dask_arrays import dense_blocks, find_name
+from dkernel.data.collections.object_arrays import find_kinds, holds_objects, object_table
 from dkernel.data.collections.rows import GivenRows, Part
 from dkernel.data.collections.tables import (
     check_names,
@@ -20,7 +20,7 @@ from dkernel.data.collections.tables import (
     holds_columns,
     refuse_futures,
     stays_sparse,
-    table_of,
+    to_table,
     types_in,
 )
 from dkernel.data.compute import dask_compute
@@ -86,7 +86,7 @@ def from_arrays(
     if parsed is not None and holds_objects(parsed, X):
         X = object_table(X)
         every = check_names(columns or column_names(X), int(X.shape[1]))
-        objects = object_columns(parsed, kinds_of(X, every, parsed), "X")
+        objects = object_columns(parsed, find_kinds(X, every, parsed), "X")
         if objects:
             encoding, categorical, missing = None, "none", "error"
     rows, names = GivenRows.of(X, y, weight, compute), columns or column_names(X)
@@ -102,8 +102,8 @@ def from_arrays(
         rows, encoding, notes = _encode(rows, names, request)
     return replace(
         rows.source(Layout(names or (), dtype, objects), encoding),
-        label=None if y is None else name_of(y, "label"),
-        weight=None if weight is None else name_of(weight, "weight"),
+        label=None if y is None else find_name(y, "label"),
+        weight=None if weight is None else find_name(weight, "weight"),
         targets=targets_in(y),
         notes=notes,
         filled=None if missing == "error" or encoding is not None else partial(from_arrays, **again),
@@ -127,7 +127,7 @@ def _encode(
         rows = rows.regular()
         # The numbers of rows decide the folds of means of the label, which only categories have.
         parts = rows.parts(weighed="category" in kinds[0].values())
-        encoding, notes = encoding_of(parts, *kinds, request)
+        encoding, notes = make_encoding(parts, *kinds, request)
     return rows.with_inputs(encoding, names, request.dtype, parts if encoding.folded else ()), encoding, notes
 
 
@@ -153,7 +153,7 @@ def kinds_to_encode(
     return encoded, stored
 
 
-def encoding_of(
+def make_encoding(
     parts: Sequence[Part], kinds: Mapping[str, str], stored: frozenset[str], request: ReadOptions
 ) -> tuple[Encoding, dict[str, str]]:
     """The encoding that all rows decide, with notes about it.
@@ -175,4 +175,4 @@ def count_rows(
     columns: Sequence[str], kinds: Mapping[str, str], first: int, X: Any, label: Any = None, weight: Any = None
 ) -> TableCounts:
     """The counts of some rows; runs on a worker."""
-    return TableCounts.of(table_of(X, columns, kinds), kinds, label, weight, first)
+    return TableCounts.of(to_table(X, columns, kinds), kinds, label, weight, first)

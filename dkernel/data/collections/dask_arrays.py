@@ -30,7 +30,7 @@ def place_in_memory(row: int, first: int = 0) -> str:
     return f"X and y, row {first + row}"
 
 
-def name_of(values: Any, default: str) -> str:
+def find_name(values: Any, default: str) -> str:
     """The name of a series, or those of a frame's several columns."""
     if hasattr(values, "columns") and len(values.columns) > 1:
         return ", ".join(map(str, values.columns))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dkernel.data.block import kind_of_dtype
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.collections.tables import as_table
-from dkernel.data.object_columns import domains_of
+from dkernel.data.object_columns import find_domains
 from dkernel.errors import DataError
 from dkernel.kernels import Kernel
 
@@ -64,14 +64,14 @@ def object_table(X: Any) -> Any:
     return X if X.ndim == 2 else X[:, None]
 
 
-def kinds_of(table: Any, columns: Sequence[str], kernel: Kernel) -> dict[str, str]:
+def find_kinds(table: Any, columns: Sequence[str], kernel: Kernel) -> dict[str, str]:
     """Kind of each column of a table, as in block.COLUMN_KINDS; in arrays of objects by their first row."""
     if hasattr(table, "dtypes"):
         return dict(zip(columns, map(_kind, table.dtypes), strict=True))
     if table.dtype.kind != "O":
         return dict.fromkeys(columns, kind_of_dtype(table.dtype))
     if is_dask(table):
-        domains = domains_of(kernel, columns)
+        domains = find_domains(kernel, columns)
         return {name: "guess" if domains.get(name) == "numbers" else "text" for name in columns}
     return {name: _kind_of_value(table[:1, j]) for j, name in enumerate(columns)}
 

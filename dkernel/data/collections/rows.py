@@ -40,8 +40,8 @@ from dkernel.data.collections.tables import (
     column_arrays,
     column_names,
     matrix,
-    table_of,
     take_rows,
+    to_table,
 )
 from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.label_means import n_copies
@@ -153,7 +153,7 @@ class MemoryRows(GivenRows):
         units, first, number = [], 0, 0
         for i, n in enumerate(cut_evenly(rows, chunk_limit(row_bytes, 1))):
             parts = [None if each is None else take_rows(each, slice(first, first + n)) for each in (X, label, weight)]
-            make = partial(_blocks_of, layout, (n,), (first, number), encoding)
+            make = partial(_make_blocks, layout, (n,), (first, number), encoding)
             units.append(_unit((n,), (token, layout.columns, layout.dtype, i), make, parts))
             first, number = first + n, number + (n if parts[2] is None else n_copies(parts[2]))
         return _source(units, inputs, token, label, row_bytes, encoding)
@@ -205,7 +205,7 @@ class DaskRows(GivenRows):
         units, first = [], 0
         for keys, n, graph in block_graphs(rows.X, rows.label, rows.weight):
             sizes = cut_evenly(n, chunk_limit(row_bytes, 1))
-            make = partial(_blocks_of, layout, sizes, (first, 0), None)
+            make = partial(_make_blocks, layout, sizes, (first, 0), None)
             units.append(_unit(sizes, (keys, inputs, layout.dtype, sizes), make, keys, graph))
             first += n
         if not units:
@@ -223,7 +223,7 @@ def _encode(
     encoding: Encoding, columns: Sequence[str], X: Any, first: int | None = None, weight: Any = None, *, dtype: str
 ) -> Any:
     """The inputs of some rows; runs on a worker."""
-    table = table_of(X, columns, encoding.kinds)
+    table = to_table(X, columns, encoding.kinds)
     return UncheckedBlock(table, weight=weight).encode(encoding, dtype, first).X
 
 
@@ -256,7 +256,7 @@ def _source(
     )
 
 
-def _blocks_of(
+def _make_blocks(
     layout: Layout,
     rows: tuple[int, ...],
     first: tuple[int, int],
@@ -270,7 +270,7 @@ def _blocks_of(
     `first` is the number of the first row, and that of its first copy.
     """
     columns = layout.columns
-    values = matrix(X, layout.array_dtype) if encoding is None else table_of(X, columns, encoding.kinds)
+    values = matrix(X, layout.array_dtype) if encoding is None else to_table(X, columns, encoding.kinds)
     raw = UncheckedBlock(values, one_a_row(label, "y", several=True), one_a_row(weight, "weight"))
     raw = raw.encode(encoding, layout.dtype, None if label is None else first[1])
     layout = layout if encoding is None else replace(layout, columns=encoding.names)

@@ -15,7 +15,7 @@ from dkernel.data.arrow_streams import is_stream
 from dkernel.data.block import COLUMN_KINDS, is_of_numbers, kind_of_dtype
 from dkernel.data.collections.dask_arrays import dense, is_dask
 from dkernel.data.encoding.tables import code_column, column_numbers
-from dkernel.data.object_columns import NUMBERS, TIMES, word_of
+from dkernel.data.object_columns import NUMBERS, TIMES, kind_name
 from dkernel.data.readers.array_file import fill_block
 from dkernel.data.readers.arrow_tables import kind_of_type
 from dkernel.data.readers.text_dates import dates_of_texts
@@ -136,7 +136,7 @@ def column_arrays(table: Any, columns: Sequence[str] | None = None) -> Iterator[
         return iter(stored_arrays(table))
     if columns is None:
         return (_numbers(table.iloc[:, j]) for j in range(table.shape[1]))
-    return chain.from_iterable(map(_arrays_of_column, table_of(table, columns).columns))
+    return chain.from_iterable(map(_arrays_of_column, to_table(table, columns).columns))
 
 
 def _arrays_of_column(column: pa.ChunkedArray) -> Iterator[NDArray[Any]]:
@@ -233,14 +233,14 @@ def types_in(X: Any, j: int) -> str:
 
 def of_other_kind(name: Any, value: Any, kind: str = "number") -> DataError:
     """The error that some rows have another type than the others, or those of the training, which have this kind."""
-    there = "numbers" if kind == "number" else word_of(kind)
+    there = "numbers" if kind == "number" else kind_name(kind)
     return DataError(
         f"Column {name!r} of X holds {value!r}, where other rows or the training have {there}: give all its values one "
         "type."
     )
 
 
-def table_of(X: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = None) -> Any:
+def to_table(X: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = None) -> Any:
     """Rows as an Arrow table with these names, or as an array of numbers; sparse rows become dense.
 
     A column of `kinds` may be of another type only where it holds nothing, or the text of dates.
@@ -250,7 +250,7 @@ def table_of(X: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = N
     arrays = []
     for j, name in enumerate(columns):
         column = X.iloc[:, j]
-        arrays.append(_arrow_of(column, name))
+        arrays.append(_to_arrow(column, name))
         if kinds is not None and (kind := kind_of_type(arrays[-1].type)) not in FITTING[kinds[name]]:
             if (kind, kinds[name]) == ("text", "date"):
                 arrays[-1] = dates_of_texts(arrays[-1], name, "row {} of X".format)
@@ -261,7 +261,7 @@ def table_of(X: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = N
     return pa.table(arrays, names=list(columns))
 
 
-def _arrow_of(column: Any, name: str) -> pa.Array:
+def _to_arrow(column: Any, name: str) -> pa.Array:
     """A column of a frame; a DataError where Arrow has no type for its values."""
     from pandas import IntervalIndex, SparseDtype
 

@@ -79,7 +79,7 @@ class NumberColumn:
         """
         X[:, 0] = values - self.offset if self.offset else values
         if self.calendar:
-            X[:, 1 + self.one_hot :] = calendar_of(values, self.mean + self.offset)
+            X[:, 1 + self.one_hot :] = to_calendar(values, self.mean + self.offset)
         if self.levels:
             known, single = np.array(self.levels, np.float32), values.astype(np.float32)
             place = np.searchsorted(known[:-1], single)
@@ -106,12 +106,12 @@ def _short(level: float) -> str:
     return in_kind(str(np.float32(level)), NUMBER)
 
 
-def calendar_of(values: NDArray[Any], mean: float) -> NDArray[np.float64]:
+def to_calendar(values: NDArray[Any], mean: float) -> NDArray[np.float64]:
     """CALENDAR of times in seconds since 1970: the year, and points on circles; a missing one has the year of the mean.
 
     Examples
     --------
-    >>> calendar_of(np.array([0.0, 6 * 3600.0]), 0.0).round(2).tolist()[1]
+    >>> to_calendar(np.array([0.0, 6 * 3600.0]), 0.0).round(2).tolist()[1]
     [1970.0, 0.0, 0.5, 0.22, -0.45, 0.5, 0.0]
     """
     missing = np.isnan(values)

@@ -4,7 +4,7 @@ Different values are counted exactly up to MOST_VALUES a column, and nothing dep
 parts. Beyond that the counts are those of Misra and Gries (1982), merged as by Agarwal et al. (2012): lower bounds,
 wrong by at most n / MOST_VALUES, of every value that is more frequent than that.
 
-A row of weight k counts as k rows, and a row of weight 0 as none (`label_means.copies_of` says what a fraction counts
+A row of weight k counts as k rows, and a row of weight 0 as none (`label_means.row_copies` says what a fraction counts
 as); in means a row has its weight.
 """
 
@@ -25,13 +25,13 @@ from dkernel.data.encoding.label_means import (
     LabelCounts,
     LabelPart,
     copies_in_folds,
-    copies_of,
+    find_positions,
     has_weight,
-    places_of,
+    row_copies,
 )
-from dkernel.data.encoding.notation import SEVERAL_NOTATIONS, example_of, foremost
-from dkernel.data.encoding.tables import as_arrow, code_column, column_numbers, column_of, filter_rows
-from dkernel.data.encoding.words import TEXT, in_kind, kind_among, kind_of, kinds_in
+from dkernel.data.encoding.notation import SEVERAL_NOTATIONS, find_example, foremost
+from dkernel.data.encoding.tables import as_arrow, code_column, column_numbers, filter_rows, get_column
+from dkernel.data.encoding.words import TEXT, arrow_kind, in_kind, kind_among, kinds_in
 
 MOST_VALUES = 1000
 """Values of a column that are counted exactly; what is kept of a column is then some 100 KB."""
@@ -71,9 +71,9 @@ class NumberCount:
         missing = 0.0
         if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
             gaps = np.isnan(values)
-            missing = float(gaps.sum() if weight is None else copies_of(weight[gaps]).sum())
+            missing = float(gaps.sum() if weight is None else row_copies(weight[gaps]).sum())
             values, weight = values[finite], None if weight is None else weight[finite]
-        copies = None if weight is None else copies_of(weight)
+        copies = None if weight is None else row_copies(weight)
         x = values.astype(np.float64)
         weights = ExactSums.of([(np.ones(1) * len(x) if weight is None else weight, None)], ())
         total = ExactSums.of([(each, None) for each in exact_product(x, weight)], ())
@@ -160,7 +160,7 @@ def _excess(counts: NDArray[Any]) -> float:
 class CategoryCount:
     """Counts of the values, and means of their labels; `exact` until there are too many.
 
-    `notation` is an example where all values are numbers or dates in another notation, see `notation.example_of`.
+    `notation` is an example where all values are numbers or dates in another notation, see `notation.find_example`.
     `kinds` are those that all values may have, see `words.kinds_in`; the counts are by words of the values' own type.
     """
 
@@ -181,7 +181,7 @@ class CategoryCount:
         folds: Any = None,
         own: str = TEXT,
     ) -> "CategoryCount":
-        counts = np.bincount(codes, None if weight is None else copies_of(weight), len(words))
+        counts = np.bincount(codes, None if weight is None else row_copies(weight), len(words))
         gaps = np.array([word is None for word in words], bool)
         missing, counts = float(counts[gaps].sum()), np.where(gaps, 0, counts)
         less = _excess(counts[counts > 0])  # before very many values become a dict
@@ -190,13 +190,13 @@ class CategoryCount:
             {words[i] or "": float(counts[i]) - less for i in places.tolist()},
             missing,
             not less,
-            notation=example_of(words),
+            notation=find_example(words),
             kinds=kinds_in(words, own),
         )
         if label is None:
             return bounded
         values = ("", *bounded.counts)
-        places = places_of(values, [word or "" for word in words])[codes]
+        places = find_positions(values, [word or "" for word in words])[codes]
         return replace(bounded, label=LabelCounts.of(values, places, label, folds))
 
     def merge(self, other: "CategoryCount") -> "CategoryCount":
@@ -304,13 +304,13 @@ class TableCounts:
         part = LabelPart.of(label, weight) if coded_too else None
         folds = None if part is None else copies_in_folds(first, len(table), weight)
         for j, (name, kind) in enumerate(kinds.items()):
-            column = column_of(table, j, name)
+            column = get_column(table, j, name)
             if kind == "category":
-                own = kind_of(as_arrow(column).type)
+                own = arrow_kind(as_arrow(column).type)
                 counts.append(CategoryCount.of(*code_column(column), weight, part, folds, own))
             else:
                 counts.append(NumberCount.of(column_numbers(column), weight, coded_too and kind == "number"))
-        copies = len(table) if weight is None else float(copies_of(weight).sum())
+        copies = len(table) if weight is None else float(row_copies(weight).sum())
         return cls(tuple(counts), len(table), copies)
 
     def merge(self, other: "TableCounts") -> "TableCounts":

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.encoding.columns import MARKS, MISSING_MARK, CategoryColumn, NumberColumn, column_from_json
-from dkernel.data.encoding.tables import code_column, column_numbers, column_of
+from dkernel.data.encoding.tables import code_column, column_numbers, get_column
 
 MISSING_WORDS = ("indicator", "mean", "error")
 
@@ -111,7 +111,7 @@ class Encoding:
         marks = None
         with np.errstate(over="ignore", invalid="ignore"):  # the gate of blocks says what is too large
             for j, column in enumerate(self.columns):
-                values: Any = column_of(table, j, column.name)
+                values: Any = get_column(table, j, column.name)
                 values = (
                     code_column(values, column.values) if isinstance(column, CategoryColumn) else column_numbers(values)
                 )

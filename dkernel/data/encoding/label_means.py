@@ -80,8 +80,8 @@ def copies_in_folds(first: int, n: int, weight: NDArray[Any] | None = None) -> N
     stop = np.fmod(end, FOLD_PERIOD)
     whole = (end - stop) / FOLD_PERIOD
     rest = before[stop.astype(np.int64)] - before[begin.astype(np.int64)]
-    copies_of: NDArray[np.float64] = whole[:, None] * before[-1] + rest
-    return copies_of
+    row_copies: NDArray[np.float64] = whole[:, None] * before[-1] + rest
+    return row_copies
 
 
 def n_copies(weight: Any) -> int:
@@ -94,7 +94,7 @@ def _copies_of_rows(weight: Any) -> NDArray[np.float64]:
     counts, values = has_weight(weight), np.asarray(weight)
     if values.dtype.kind not in "biuf":
         return counts.astype(np.float64)
-    return np.where(counts, copies_of(values.astype(np.float64)), 0.0)
+    return np.where(counts, row_copies(values.astype(np.float64)), 0.0)
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class LabelCounts:
             classes = tuple(sorted({label.classes[code] for code in np.unique(label.codes[label.used])}))
         classes = _few(classes)
         c = len(classes or ())
-        class_codes = places_of(classes or (), label.classes or ())[label.codes[rows]] if c else at
+        class_codes = find_positions(classes or (), label.classes or ())[label.codes[rows]] if c else at
         return cls(
             values,
             copies,
@@ -199,7 +199,7 @@ class LabelCounts:
     def merge(self, other: "LabelCounts") -> "LabelCounts":
         """The sums of all rows; values of several parts stay in their order."""
         values = tuple(dict.fromkeys(self.values + other.values))
-        places = [places_of(values, each.values) for each in (self, other)]
+        places = [find_positions(values, each.values) for each in (self, other)]
         copies = np.zeros((LABEL_FOLDS, len(values)))
         for each, place in zip((self, other), places, strict=True):
             copies[:, place] += each.copies
@@ -218,7 +218,7 @@ class LabelCounts:
         for each, place in zip((self, other), places, strict=True):
             if classes:
                 rows = rows.merge(
-                    each.rows.spread(shape, np.s_[:, place[:, None], places_of(classes, each.classes or ())])
+                    each.rows.spread(shape, np.s_[:, place[:, None], find_positions(classes, each.classes or ())])
                 )
         return LabelCounts(values, copies, moments, classes, rows)
 
@@ -226,7 +226,7 @@ class LabelCounts:
         """The sums of these values of the category."""
         there = set(self.values)
         kept = tuple(value for value in wanted if value in there)
-        at = np.s_[:, places_of(self.values, kept)]
+        at = np.s_[:, find_positions(self.values, kept)]
         moments = None if self.moments is None else self.moments.take(at)
         return LabelCounts(kept, self.copies[at], moments, self.classes, self.rows.take(at))
 
@@ -252,7 +252,7 @@ class LabelCounts:
         """
         values = tuple(sorted(self.values))  # for the sums over them, which round
         folds = np.array([fold for fold in range(LABEL_FOLDS) if fold != without])
-        at = np.ix_(folds, places_of(self.values, values))
+        at = np.ix_(folds, find_positions(self.values, values))
         n = self.copies[at].sum(axis=0)
         if self.classes is not None:
             sums = self.rows.take(at).sum().fractions()
@@ -277,14 +277,14 @@ class LabelCounts:
         return LabelMeans(outputs, tuple(lines), tuple(base for _, base in lines_and_bases))
 
 
-def copies_of(weight: NDArray[np.float64]) -> NDArray[np.float64]:
+def row_copies(weight: NDArray[np.float64]) -> NDArray[np.float64]:
     """The number of rows that a row of each weight counts as: a weight with a fraction as the next whole number.
 
     So weights that add up to 1 count as rows do, and what came once came once.
 
     Examples
     --------
-    >>> copies_of(np.array([0.0, 0.001, 1.0, 2.5, 3.0])).tolist()
+    >>> row_copies(np.array([0.0, 0.001, 1.0, 2.5, 3.0])).tolist()
     [0.0, 1.0, 1.0, 3.0, 3.0]
     """
     return np.ceil(weight)
@@ -356,7 +356,7 @@ def shrink(
     return base + share * (means - base), base
 
 
-def places_of(values: Sequence[str], some: Iterable[str]) -> NDArray[np.int64]:
+def find_positions(values: Sequence[str], some: Iterable[str]) -> NDArray[np.int64]:
     """The place of each of `some` among the values; -1 for others."""
     at = {value: i for i, value in enumerate(values)}
     return np.array([at.get(value, -1) for value in some], np.int64)

@@ -31,17 +31,17 @@ SEVERAL_NOTATIONS = 12
 FEW_UNITS = 3  # as year, years, month
 
 
-def example_of(words: Iterable[str | None]) -> str | None:
+def find_example(words: Iterable[str | None]) -> str | None:
     """One of some texts that are all numbers or dates; "" if one of them is neither, None if there are no texts.
 
     One in a notation that programs do not read goes before ISO dates, and these go before digits alone.
 
     Examples
     --------
-    >>> example_of(["0,5", "1.234,5", None]), example_of(["7 %", "$12.50"]), example_of(["5/1/2024", "Jan 5, 2024"])
-    ('0,5', '7 %', '5/1/2024')
-    >>> example_of(["999", "1,000"]), example_of(["02138", "10115"]), example_of(["Basel", "0,5"]), example_of([None])
-    ('1,000', '02138', '', None)
+    >>> [find_example(words) for words in (["0,5", "1.234,5", None], ["7 %", "$12.50"], ["5/1/2024", "Jan 5, 2024"])]
+    ['0,5', '7 %', '5/1/2024']
+    >>> [find_example(words) for words in (["999", "1,000"], ["02138", "10115"], ["Basel", "0,5"], [None])]
+    ['1,000', '02138', '', None]
     """
     first = None
     for word in words:

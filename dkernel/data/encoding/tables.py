@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dkernel.data.encoding.words import TEXT, words_of
+from dkernel.data.encoding.words import TEXT, to_words
 
 MICRO = 1e-6  # seconds of a unit of time
 
 
-def column_of(table: Any, j: int, name: str) -> Any:
+def get_column(table: Any, j: int, name: str) -> Any:
     """A column of a table: the one with this name, of an array that in place j."""
     return table.column(name) if isinstance(table, pa.Table) else table[:, j]
 
@@ -96,7 +96,7 @@ def code_column(column: Any, kind: str = TEXT) -> tuple[list[str | None], NDArra
     encoded = encoded.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
-    values = words_of(encoded.dictionary, kind)
+    values = to_words(encoded.dictionary, kind)
     codes = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
     values += [None] * (encoded.indices.null_count > 0)
     words = list(dict.fromkeys(values))

@@ -40,16 +40,16 @@ DECIMALS = 6
 """Places that a decimal of a database is written with at most, as in 1.500000: amounts have 2 or 4, rates up to 6."""
 
 
-def kind_of(type_: pa.DataType) -> str:
+def arrow_kind(type_: pa.DataType) -> str:
     """The kind of the values of an Arrow type.
 
     Examples
     --------
-    >>> kind_of(pa.float32()), kind_of(pa.date64()), kind_of(pa.dictionary(pa.int8(), pa.string()))
+    >>> arrow_kind(pa.float32()), arrow_kind(pa.date64()), arrow_kind(pa.dictionary(pa.int8(), pa.string()))
     ('number', 'date', 'text')
     """
     if pa.types.is_dictionary(type_):
-        return kind_of(type_.value_type)
+        return arrow_kind(type_.value_type)
     if pa.types.is_boolean(type_):
         return BOOL
     if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_):
@@ -61,17 +61,17 @@ def kind_of(type_: pa.DataType) -> str:
     return DURATION if pa.types.is_duration(type_) else TEXT
 
 
-def words_of(values: pa.Array, kind: str = TEXT) -> list[str | None]:
+def to_words(values: pa.Array, kind: str = TEXT) -> list[str | None]:
     """The words of values in a column of this kind, None for a missing one; an empty text is missing.
 
     Examples
     --------
-    >>> words_of(pa.array([3.0, 0.1, None], pa.float32())), words_of(pa.array(["3.0", "x", ""]), "number")
+    >>> to_words(pa.array([3.0, 0.1, None], pa.float32())), to_words(pa.array(["3.0", "x", ""]), "number")
     (['3', '0.1', None], ['3', 'x', None])
-    >>> words_of(pa.array([0], pa.timestamp("ns"))), words_of(pa.array([3]), "%02d")
+    >>> to_words(pa.array([0], pa.timestamp("ns"))), to_words(pa.array([3]), "%02d")
     (['1970-01-01'], ['03'])
     """
-    own = kind_of(values.type)
+    own = arrow_kind(values.type)
     words = _own_words(values, own)
     if kind in (TEXT, own):
         return words
@@ -197,14 +197,14 @@ def kinds_in(words: Iterable[str | None], own: str = TEXT) -> frozenset[str] | N
             continue
         if own != TEXT:
             return frozenset((own,))
-        fitting = _kinds_of(word)
+        fitting = _fitting_kinds(word)
         kinds = fitting if kinds is None else kinds & fitting
         if not kinds:
             break
     return None if kinds is None else frozenset(kinds)
 
 
-def _kinds_of(text: str) -> set[str]:
+def _fitting_kinds(text: str) -> set[str]:
     kinds = {kind for kind, pattern in ((DATE, _DATE), (TIME, _TIME), (DURATION, _DURATION)) if pattern.fullmatch(text)}
     if text in _TRUTH:
         kinds.add(BOOL)

@@ -19,8 +19,8 @@ from dkernel.data.readers.csv_fields import (
     explain_parse,
     is_utf8,
     parse_rows,
+    read_types,
     split_fields,
-    types_of,
 )
 from dkernel.data.readers.csv_schema import read_schema as read_schema
 from dkernel.data.readers.text_dates import NULLS, dates_of_texts, no_dates, without_words
@@ -33,7 +33,7 @@ _MISSING_VALUE = "the value is missing"
 
 def read_part(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) -> UncheckedBlock:
     """The rows of one byte range."""
-    data, header, types = file.read(*part.marks), part.extra, types_of(wanted)
+    data, header, types = file.read(*part.marks), part.extra, read_types(wanted)
     try:
         table = parse_rows(data, header, list(wanted.names), types)
     except pa.ArrowInvalid as error:
@@ -56,7 +56,7 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace)
         refused[row] = RejectedRow("", f"{fields.widths[row]} values where the header has {n}")
     rows = np.flatnonzero(fields.widths == n)
     table = _parse(file, fields, rows, header, dict.fromkeys(wanted.names, pa.binary()))
-    bad, types, features = np.zeros(len(rows), bool), types_of(wanted), frozenset(wanted.columns)
+    bad, types, features = np.zeros(len(rows), bool), read_types(wanted), frozenset(wanted.columns)
     for name, kind in types.items():
         column = table.column(name)
         if (name in features or name in (wanted.label, wanted.weight)) and kind != pa.string():

@@ -52,7 +52,7 @@ class Header:
         return text if self.decimal == "." else text.translate(str.maketrans(",.", ".,"))
 
 
-def types_of(wanted: ReadColumns) -> dict[str, pa.DataType]:
+def read_types(wanted: ReadColumns) -> dict[str, pa.DataType]:
     """The type that each column is read as."""
     objects, features, kept = frozenset(wanted.objects), frozenset(wanted.columns), frozenset(wanted.kept)
 

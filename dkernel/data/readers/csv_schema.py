@@ -91,9 +91,9 @@ def _header(file: File, request: ReadOptions | None = None) -> Header:
         ) from None
     below = data[start:].decode("utf-8", "replace").splitlines()[: 21 if final else -1][:20]
     if request.delimiter is None:
-        delimiter = _delimiter_of(text, delimiter)
+        delimiter = _find_delimiter(text, delimiter)
     names = tuple(next(text_csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)))
-    decimal = _decimal_of(below, delimiter)
+    decimal = _find_decimal(below, delimiter)
     if request.no_header:
         return Header(tuple(map(str, range(len(names)))), skip, delimiter, 0, numbered=True, decimal=decimal)
     if any(map(_is_fraction, names)) and sum(map(_is_number, names)) > len(names) / 2:
@@ -112,7 +112,7 @@ def _header(file: File, request: ReadOptions | None = None) -> Header:
 def _check_width(file: File, names: Sequence[str], below: Sequence[str], delimiter: str) -> None:
     """Refuse a first line that is a title: one name where the lines below have more values, or hardly a name."""
     rows = [line for line in below if line.strip()]
-    delimiter = _delimiter_of(max(rows, key=len, default=""), delimiter)
+    delimiter = _find_delimiter(max(rows, key=len, default=""), delimiter)
     widths = Counter(len(values) for values in text_csv.reader(rows, delimiter=delimiter))
     width, lines = widths.most_common(1)[0] if widths else (0, 0)
     blank = sum(not name.strip() for name in names)
@@ -126,12 +126,12 @@ def _check_width(file: File, names: Sequence[str], below: Sequence[str], delimit
         )
 
 
-def _delimiter_of(header: str, usual: str) -> str:
+def _find_delimiter(header: str, usual: str) -> str:
     """The delimiter of a file with this first row: the usual one if it is there, else the most frequent of some.
 
     Examples
     --------
-    >>> _delimiter_of("a;b;c", ","), _delimiter_of("a,b;c", ","), _delimiter_of("a", ",")
+    >>> _find_delimiter("a;b;c", ","), _find_delimiter("a,b;c", ","), _find_delimiter("a", ",")
     (';', ',', ',')
     """
     if usual in header:
@@ -140,12 +140,12 @@ def _delimiter_of(header: str, usual: str) -> str:
     return best if best in header else usual
 
 
-def _decimal_of(rows: Sequence[str], delimiter: str) -> str:
+def _find_decimal(rows: Sequence[str], delimiter: str) -> str:
     """The sign before the fractions of numbers in these rows: a comma where no number has a point.
 
     Examples
     --------
-    >>> _decimal_of(["a;1,5;2"], ";"), _decimal_of(["1,5;2.5"], ";"), _decimal_of(["1,5"], ",")
+    >>> _find_decimal(["a;1,5;2"], ";"), _find_decimal(["1,5;2.5"], ";"), _find_decimal(["1,5"], ",")
     (',', '.', '.')
     """
     values = [value for row in text_csv.reader(rows, delimiter=delimiter) for value in row]

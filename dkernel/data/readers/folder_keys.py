@@ -21,12 +21,12 @@ _WHOLE = re.compile(r"-?[0-9]{1,18}")
 _READ_AS = {"int": int, "float": float}
 
 
-def keys_of(name: str) -> dict[str, str | None]:
+def parse_keys(name: str) -> dict[str, str | None]:
     """The keys in the folders of a path, None for a missing value.
 
     Examples
     --------
-    >>> keys_of("data/year=2020/city=La%20Paz/part.0.parquet")
+    >>> parse_keys("data/year=2020/city=La%20Paz/part.0.parquet")
     {'year': '2020', 'city': 'La Paz'}
     """
     keys: dict[str, str | None] = {}
@@ -42,7 +42,7 @@ def with_folder_keys(tables: Sequence[FileSchema], request: ReadOptions) -> list
     A key is a column where the files do not hold it, and where it is named or, of rows to train on, differs between
     files. It is a category, of whole numbers or of text; a label and a weight may be fractions.
     """
-    keys = [keys_of(table.file.name) for table in tables]
+    keys = [parse_keys(table.file.name) for table in tables]
     held = {name for table in tables for name in table.kinds}
     asked = {request.label, request.weight, *request.exclude, *request.keep, *(request.columns or ())}
     columns: dict[str, str] = {}
@@ -53,7 +53,7 @@ def with_folder_keys(tables: Sequence[FileSchema], request: ReadOptions) -> list
         if name in held or not (name in asked or differs):
             continue
         if all(name in some for some in keys) and all(table.sparse is None for table in tables):
-            columns[name] = _kind_of(name, [value for value in values if value is not None], request)
+            columns[name] = _key_kind(name, [value for value in values if value is not None], request)
         elif differs:
             left_out.append(name)
     if left_out:
@@ -76,7 +76,7 @@ def with_folder_keys(tables: Sequence[FileSchema], request: ReadOptions) -> list
     ]
 
 
-def _kind_of(name: str, values: Sequence[str], request: ReadOptions) -> str:
+def _key_kind(name: str, values: Sequence[str], request: ReadOptions) -> str:
     """The kind of a key by the names of all folders: "digits" are whole numbers with further zeros."""
     texts = pa.chunked_array([values], pa.string())
     kind, exact, _ = label_kind(texts)
@@ -116,15 +116,15 @@ def with_keys(raw: UncheckedBlock, values: Mapping[str, str | None], wanted: Rea
     n = len(raw.X)
     label, weight, kept = raw.label, raw.weight, raw.kept
     if wanted.label in wanted.keys:
-        label = np.full(n, _value_of(wanted.label, values, wanted, name))
+        label = np.full(n, _key_value(wanted.label, values, wanted, name))
     if wanted.weight in wanted.keys:
-        weight = np.full(n, float(_value_of(wanted.weight, values, wanted, name)))
+        weight = np.full(n, float(_key_value(wanted.weight, values, wanted, name)))
     if any(key in wanted.keys for key in wanted.kept):
         kept = _add_kept(n, kept, values, wanted)
     return UncheckedBlock(_features(raw.X, n, values, wanted), label, weight, kept, raw.marks)
 
 
-def _value_of(key: Any, values: Mapping[str, str | None], wanted: ReadColumns, name: str) -> Any:
+def _key_value(key: Any, values: Mapping[str, str | None], wanted: ReadColumns, name: str) -> Any:
     value = values[key]
     if value is None:
         raise DataError(f"{name}: the folder says that {key!r} is missing. Leave these rows out.")

@@ -31,7 +31,7 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowPlace) -> U
 
     def fetch(key: str, first: int, stop: int) -> NDArray[Any]:
         array = opened[key] if key else opened
-        inside.extend(_files_of(array, first, stop))
+        inside.extend(_chunk_files(array, first, stop))
         return np.asarray(array[first:stop])
 
     try:
@@ -45,7 +45,7 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowPlace) -> U
         raise DamagedFileError(f"{file.name}, {rows}: a chunk is truncated or damaged ({error}).") from None
 
 
-def _files_of(array: zarr.Array, first: int, stop: int) -> Iterator[str]:
+def _chunk_files(array: zarr.Array, first: int, stop: int) -> Iterator[str]:
     """The files in the store that hold these rows of an array, and what describes it."""
     yield os.path.join(array.path, "zarr.json" if array.metadata.zarr_format == 3 else ".zarray")
     steps = array.shards or array.chunks

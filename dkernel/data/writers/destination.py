@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from dkernel.data.rejected_rows import csv_of, csv_of_files, rows_of_csv
+from dkernel.data.rejected_rows import csv_of_files, rows_of_csv, to_csv
 from dkernel.data.writers.atomic import (
     explain_os_errors,
     file_digest,
@@ -43,7 +43,7 @@ from dkernel.data.writers.atomic import (
     sync_tree,
     write_file,
 )
-from dkernel.data.writers.formats import format_of
+from dkernel.data.writers.formats import choose_format
 from dkernel.data.writers.manifest import (
     Entry,
     InputFacts,
@@ -51,7 +51,7 @@ from dkernel.data.writers.manifest import (
     OutputPart,
     OutputPlace,
     check_rows,
-    entries_of,
+    list_entries,
     name_parts,
     read_manifest,
     refuse_other,
@@ -89,7 +89,7 @@ class Destination:
         # The target of a link, so that staging lies on the file system of the output itself.
         self.path = Path(path).resolve()
         self.overwrite = overwrite
-        self.format = format_of(self.path)
+        self.format = choose_format(self.path)
         if partition_by:
             self.format = Partitioned.of(partition_by, self.format)
         if not self.path.parent.is_dir():
@@ -370,7 +370,7 @@ class Staging:
             sync_tree(output)
         else:
             named = name_parts(parts, form.staged)
-            entries = entries_of(named)
+            entries = list_entries(named)
         listed = self._list(lists, rejected, facts.bad_files, output / REJECTS_NAME, REJECTS_NAME)
         manifest = Manifest(self.job, entries, rejected, listed, facts)
         write_file(output / "_manifest.json", manifest.to_bytes())
@@ -390,7 +390,7 @@ class Staging:
         if not lists and not bad_files:
             return None
         with replacing(path) as stream:
-            stream.write(csv_of(None) + csv_of_files(bad_files))
+            stream.write(to_csv(None) + csv_of_files(bad_files))
             for part in lists:
                 with open(part, "rb") as source:
                     shutil.copyfileobj(source, stream, 1 << 20)

@@ -15,10 +15,10 @@ class Format(ABC):
 
     Examples
     --------
-    >>> from dkernel.data.writers.formats import format_of
-    >>> format_of(Path("scores.csv"))
+    >>> from dkernel.data.writers.formats import choose_format
+    >>> choose_format(Path("scores.csv"))
     Csv()
-    >>> format_of(Path("scores")).folder
+    >>> choose_format(Path("scores")).folder
     True
     """
 

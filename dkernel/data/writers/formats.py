@@ -59,7 +59,7 @@ def gather_tables(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting)
 
 
-def _schema_of(part: Path) -> pa.Schema:
+def _read_schema(part: Path) -> pa.Schema:
     with open_parquet(part) as file:
         return file.schema_arrow
 
@@ -112,9 +112,9 @@ class Parquet(Format):
             return int(file.metadata.num_rows)
 
     def agree(self, parts: Sequence[Path]) -> None:
-        first = _schema_of(parts[0])
+        first = _read_schema(parts[0])
         for part in parts[1:]:
-            _check_same(first, _schema_of(part), part)
+            _check_same(first, _read_schema(part), part)
 
     def assemble(self, parts: Sequence[Path], columns: Sequence[str], path: Path) -> None:  # noqa: ARG002
         self.stage(row_groups(parts), path)
@@ -218,7 +218,7 @@ class Zarr(Format):
 
         group = zarr.open_group(path, mode="w")
         arrays, rows = {}, sum(map(self.count_part, parts))
-        for name, kind in zip(columns, _schema_of(parts[0]).types, strict=True):
+        for name, kind in zip(columns, _read_schema(parts[0]).types, strict=True):
             dtype = str if is_text(kind) else np.dtype(kind.to_pandas_dtype())
             arrays[name] = group.create_array(name, shape=(rows,), chunks=(ROW_GROUP,), dtype=dtype)
         first = 0
@@ -261,7 +261,7 @@ OUTPUT_FORMATS: dict[str, Format] = {form.ending: form for form in (Folder(), Pa
 OUTPUT_FORMATS |= dict.fromkeys((".pq", ".parq"), OUTPUT_FORMATS[".parquet"])
 
 
-def format_of(path: Path) -> Format:
+def choose_format(path: Path) -> Format:
     """The format that an output's name asks for; a folder of Parquet files for a name with no ending of its own."""
     ending = path.suffix.lower()
     if ending in _NOT_WRITTEN:

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from dkernel.data.encoding.unseen import Counted, add_counts
-from dkernel.data.rejected_rows import csv_of
+from dkernel.data.rejected_rows import to_csv
 from dkernel.data.writers.atomic import explain_os_error, file_digest, staged_name, sync, write_file
 from dkernel.data.writers.format import Format
 from dkernel.data.writers.formats import OUTPUT_FORMATS
@@ -165,7 +165,7 @@ def write_part(
         sync(attempt)
         part = OutputPart(place.index, passed.rows, *file_digest(attempt))
         if refused is not None and rejected:
-            listed = csv_of(refused)
+            listed = to_csv(refused)
             part = replace(part, rejected=rejected, rejects_sha256=hashlib.sha256(listed).hexdigest())
             write_file(folder / part.rejects, listed)
         if seen:
@@ -314,7 +314,7 @@ def name_parts(parts: Sequence[OutputPart], ending: str) -> dict[str, OutputPart
     return {f"part-{number:0{width}d}{ending}": part for number, part in enumerate(parts)}
 
 
-def entries_of(named: Mapping[str, OutputPart]) -> tuple["Entry", ...]:
+def list_entries(named: Mapping[str, OutputPart]) -> tuple["Entry", ...]:
     """The files of a folder as its manifest lists them."""
     return tuple(Entry(name, part.rows, part.bytes, part.sha256) for name, part in named.items())
 

@@ -22,10 +22,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dkernel.data.rejected_rows import csv_of, csv_of_files, rows_of_csv
+from dkernel.data.rejected_rows import csv_of_files, rows_of_csv, to_csv
 from dkernel.data.store import explain_errors, files_at, is_url, open_filesystem
 from dkernel.data.writers.destination import REJECTS_NAME, Destination, Staging, names_in_folder
-from dkernel.data.writers.formats import format_of
+from dkernel.data.writers.formats import choose_format
 from dkernel.data.writers.manifest import (
     Entry,
     InputFacts,
@@ -33,7 +33,7 @@ from dkernel.data.writers.manifest import (
     OutputPart,
     OutputPlace,
     check_rows,
-    entries_of,
+    list_entries,
     name_parts,
     refuse_other,
     staging_name,
@@ -43,12 +43,12 @@ from dkernel.data.writers.manifest import (
 from dkernel.errors import ClusterError, DataError, UnsupportedError
 
 
-def destination_of(path: Any, overwrite: bool = False, partition_by: Sequence[str] = ()) -> "AnyDestination":
+def open_destination(path: Any, overwrite: bool = False, partition_by: Sequence[str] = ()) -> "AnyDestination":
     """The place of an output: of a file system, or of a store when `path` is a URL.
 
     Examples
     --------
-    >>> type(destination_of("memory://bucket/scores")).__name__, type(destination_of("scores")).__name__
+    >>> type(open_destination("memory://bucket/scores")).__name__, type(open_destination("scores")).__name__
     ('StoreDestination', 'Destination')
     """
     if not is_url(path):
@@ -81,7 +81,7 @@ class StoreDestination:
 
     def __init__(self, url: str, overwrite: bool = False) -> None:
         self.path, self.overwrite = url.rstrip("/"), overwrite
-        self.format = format_of(Path(self.path.rsplit("/", 1)[-1]))
+        self.format = choose_format(Path(self.path.rsplit("/", 1)[-1]))
         if self.format.ending == ".zarr":
             raise UnsupportedError(
                 f"{url}: a Zarr group is many objects that cannot appear as one. Choose .parquet, .csv or .npy, or a "
@@ -238,11 +238,11 @@ class StoreStaging:
         kept = [part for part in parts if part.rows] or list(parts[:1])
         self._check(kept)
         named = name_parts(kept, place.format.staged)
-        lists = csv_of(None) + csv_of_files(bad)
+        lists = to_csv(None) + csv_of_files(bad)
         lists += b"".join(self.system.cat_file(f"{self.folder}/{part.rejects}") for part in listed)
         count, shown = sum(part.rejected for part in listed), bool(listed or bad)
         entry = Entry(REJECTS_NAME, count + len(bad), len(lists), hashlib.sha256(lists).hexdigest()) if shown else None
-        manifest = Manifest(self.job, entries_of(named), count, entry, facts)
+        manifest = Manifest(self.job, list_entries(named), count, entry, facts)
         there = files_at(self.system, root)
         if "_SUCCESS" in there:
             self.system.rm_file(f"{root}/_SUCCESS")

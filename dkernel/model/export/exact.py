@@ -12,7 +12,7 @@ from dkernel.features.monomials import MonomialMap
 from dkernel.model.model import Model
 
 
-def model_of(model: Any) -> Model:
+def exportable_model(model: Any) -> Model:
     """The model of numbers or of a table that is meant: itself, or that of a fitted estimator."""
     model = getattr(model, "model_", model)
     if not isinstance(model, Model):
@@ -28,7 +28,7 @@ def model_of(model: Any) -> Model:
     return model
 
 
-def refusal_of(what: Any, which: str) -> UnsupportedError:
+def no_counterpart(what: Any, which: str) -> UnsupportedError:
     """The refusal of a kernel or map that has no counterpart."""
     return UnsupportedError(
         f"{what} has no counterpart in the operators of ONNX. {which} Score with dkernel, or train with one of these."

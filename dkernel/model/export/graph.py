@@ -13,7 +13,7 @@ from dkernel.features.monomials import MonomialMap
 from dkernel.features.normal_scores import NormalScores
 from dkernel.losses.calibration import Isotonic, Platt
 from dkernel.model.export.encoding_nodes import ML, encode_columns, fill_missing
-from dkernel.model.export.exact import monomials, refusal_of
+from dkernel.model.export.exact import monomials, no_counterpart
 from dkernel.model.export.local_nodes import local_scores
 from dkernel.model.export.nodes import KERNELS, Nodes, kernel_values, tensor_type, wants_double
 from dkernel.model.model import FINE_SCORES, Model
@@ -27,7 +27,7 @@ REFUSAL = "A number of a row is missing, infinite or too large for this model." 
 _EXPORTED_MAPS = f"{KERNELS} Fourier and exact maps, and sums of them, can be exported too."
 
 
-def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
+def build_graph(model: Model, dtype: str) -> onnx.ModelProto:
     """The graph of `dkernel.to_onnx`."""
     largest = max(np.abs(model.coef).max(initial=0.0), np.abs(model.intercept).max())
     if largest > np.finfo(dtype).max:
@@ -132,7 +132,7 @@ def _scores(to: Nodes, map: FeatureMap, x: str, coef: NDArray[np.float64]) -> st
             total = to("Add", total, score) if total else score
             at += part.n_components
         return total
-    raise refusal_of(f"The {map.kind} map of {map.kernel!r}", _EXPORTED_MAPS)
+    raise no_counterpart(f"The {map.kind} map of {map.kernel!r}", _EXPORTED_MAPS)
 
 
 def _fourier(to: Nodes, map: FourierMap, x: str, coef: NDArray[np.float64]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.model.export.exact import refusal_of
+from dkernel.model.export.exact import no_counterpart
 from dkernel.model.export.nodes import Nodes
 from dkernel.model.local.base import LocalMachine
 from dkernel.model.local.binning import LAST_INTERVAL, Binning
@@ -31,7 +31,7 @@ def local_scores(to: Nodes, machine: LocalMachine, x: str, dtype: str) -> str:
     dtype : of the recipe, in which x is
     """
     if machine.kind not in NODES_OF_MACHINES:
-        raise refusal_of(f"A local stage of {machine.kind}", "Grids and cells can be exported.")
+        raise no_counterpart(f"A local stage of {machine.kind}", "Grids and cells can be exported.")
     return NODES_OF_MACHINES[machine.kind](to, machine, x, dtype)
 
 

@@ -19,7 +19,7 @@ from dkernel import kernels as ours
 from dkernel.kernels.algebra import Product, Scaled, Sum
 from dkernel.kernels.landmark_columns.base import FARTHEST
 from dkernel.kernels.transforms import Selection
-from dkernel.model.export.exact import refusal_of
+from dkernel.model.export.exact import no_counterpart
 
 KERNELS = (
     "Nystrom features can be exported with Gaussian, Laplacian, Exponential, Matern of nu 1/2, 3/2 and 5/2, "
@@ -210,7 +210,7 @@ def _radial(to: Nodes, kernel: ours.Kernel, x: str, Z: NDArray[np.float64]) -> s
         return to("Reciprocal", to.power(to.plus(ratio, 1.0), exponent))
     nu = kernel.nu if isinstance(kernel, ours.Matern) else 0.5 if isinstance(kernel, ours.Exponential) else None
     if nu not in (0.5, 1.5, 2.5):
-        raise refusal_of(repr(kernel), KERNELS)
+        raise no_counterpart(repr(kernel), KERNELS)
     squared = to.scale(to.squared_distances(x, Z), 2.0 * nu / float(kernel.length) ** 2)  # type: ignore[attr-defined]
     a = to("Sqrt", squared)
     decay = to("Exp", to("Neg", a))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dkernel.errors import RecipeError, UnsupportedError
-from dkernel.model.export.exact import model_of
+from dkernel.model.export.exact import exportable_model
 
 
 def to_onnx(model: Any, dtype: str = "float32") -> Any:
@@ -62,17 +62,17 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
     >>> [output.name for output in to_onnx(machine).graph.output]
     ['label', 'score', 'probability']
     """
-    model = model_of(model)
+    model = exportable_model(model)
     if dtype not in ("float32", "float64"):
         raise RecipeError(f"dtype={dtype!r} is not valid here. Possible: float32 | float64.")
     model.layout.require_numbers("to_onnx", "Score with dkernel.")
     try:
-        from dkernel.model.export.graph import graph_of
+        from dkernel.model.export.graph import build_graph
     except ModuleNotFoundError as error:
         if error.name != "onnx":
             raise
         raise UnsupportedError("ONNX needs the package onnx, which is not installed: pip install onnx.") from None
-    return graph_of(model, dtype)
+    return build_graph(model, dtype)
 
 
 def write_onnx(graph: Any, path: str | os.PathLike[str]) -> int:

@@ -30,12 +30,12 @@ COUNT_BITS = 20
 """Low bits of a packed sum that count its rows: a partial table has fewer than 2^20 rows."""
 
 
-def bits_of(n: int, outputs: int = 1) -> int:
+def code_bits(n: int, outputs: int = 1) -> int:
     """Most bits of a code: as many codes as rows, up to 2^TABLE_BITS; of several outputs fewer, in place of grids.
 
     Examples
     --------
-    >>> bits_of(100), bits_of(10_000), bits_of(10**6), bits_of(10**6, outputs=7), bits_of(10**6, outputs=100)
+    >>> code_bits(100), code_bits(10_000), code_bits(10**6), code_bits(10**6, outputs=7), code_bits(10**6, outputs=100)
     (7, 13, 13, 10, 9)
     """
     most = max(LEAST_TABLE_BITS, TABLE_BITS - (outputs - 1).bit_length())

@@ -19,7 +19,7 @@ from dkernel.losses.smoothing import SmoothedLoss, window_widths
 from dkernel.model.journal import Journal
 from dkernel.model.local.binning import Binning, add_sums
 from dkernel.model.local.grid_machine import GridSettings, pack_tables, unpack_tables
-from dkernel.model.local.grids import COUNT_BITS, FixedPoint, Tables, bits_of, group_size, learn_group
+from dkernel.model.local.grids import COUNT_BITS, FixedPoint, Tables, code_bits, group_size, learn_group
 from dkernel.model.local.inputs import GridInputs
 from dkernel.numerics.array_types import F32
 from dkernel.solvers.driver import State, StateMachine, solve
@@ -254,12 +254,12 @@ class GridSolver(StateMachine[GridState, GridFit]):
         self.residual, self.settings, self.room, self.reading = residual, settings, room, reading
         outputs, n = residual.problem.targets.outputs, residual.fit.sizes.n
         self._bin_bytes = 2.125 * outputs
-        group = group_size(n_grids, outputs, bits_of(n, outputs))
+        group = group_size(n_grids, outputs, code_bits(n, outputs))
         self.rounds = -(-n_grids // group)
         self.widths = window_widths(residual.problem.loss, RESIDUAL_WIDTHS, self.rounds)
         self.fixed = FixedPoint.of(residual.bound, residual.weight)
         self.sample, self.holdout = inputs(residual.sample.X), inputs(residual.holdout.X)
-        drawn = settings.draw(inputs, n_grids, seed).for_rows(self.sample.T, n, bits_of(n, outputs))
+        drawn = settings.draw(inputs, n_grids, seed).for_rows(self.sample.T, n, code_bits(n, outputs))
         self.statistic = GridRound(
             residual.problem,
             residual.start,

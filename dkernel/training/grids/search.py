@@ -18,7 +18,7 @@ from dkernel.losses.losses import Loss
 from dkernel.losses.smoothing import smooth_loss
 from dkernel.model.local.binning import Binning, add_sums
 from dkernel.model.local.grid_machine import TABLE_ROWS, GridSettings
-from dkernel.model.local.grids import COUNT_BITS, FixedPoint, Tables, bits_of, group_size, learn_group
+from dkernel.model.local.grids import COUNT_BITS, FixedPoint, Tables, code_bits, group_size, learn_group
 from dkernel.model.local.inputs import GridInputs
 from dkernel.numerics.array_types import F32, F64, I64
 from dkernel.numerics.threads import for_each
@@ -100,7 +100,7 @@ class GridTrials:
         rows, judged = self.rows, self.judged
         n, outputs = rows.Y.shape
         group, few = group_size(n_grids, outputs), rows.X[:, :SAMPLED_ROWS].T
-        grids = settings.draw(self.inputs, n_grids, self.seed, first).for_rows(few, n, bits_of(n, outputs))
+        grids = settings.draw(self.inputs, n_grids, self.seed, first).for_rows(few, n, code_bits(n, outputs))
         fixed = FixedPoint.of(self.bound, None if rows.weight is None else float(rows.weight.sum()))
         weight = np.ones(len(few)) if rows.weight is None else rows.weight[:SAMPLED_ROWS]
         scores, judging, added = rows.scores.copy(), judged.scores.copy(), []

@@ -12,7 +12,7 @@ from dkernel.data.source import Source
 from dkernel.losses.losses import Loss
 from dkernel.model.local.binning import BINNING_LOOPS
 from dkernel.model.local.grid_machine import GridMachine, GridSettings
-from dkernel.model.local.grids import FEW_GRIDS, GRID_LOOPS, bits_of, group_size
+from dkernel.model.local.grids import FEW_GRIDS, GRID_LOOPS, code_bits, group_size
 from dkernel.model.local.inputs import INPUT_LOOPS, GridInputs, Groups
 from dkernel.model.local_settings import Grids
 from dkernel.model.model import Model
@@ -69,7 +69,7 @@ def grids_of(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
     wanted = recipe.settings(Grids).n_grids
     if isinstance(wanted, int):
         return wanted
-    most = MOST_GRID_BYTES // grid_bytes(1 << bits_of(sizes.n, outputs), outputs)
+    most = MOST_GRID_BYTES // grid_bytes(1 << code_bits(sizes.n, outputs), outputs)
     return max(FEW_GRIDS, min(automatic_grids(sizes.n, recipe.effort), most))
 
 
@@ -121,9 +121,9 @@ class GridStage(Stage):
         A row has its scores; a row that is kept has its inputs, target and weight too. After the grids the client
         copies the coefficients of the bins that have rows into the model file, with a mask of these bins.
         """
-        sizes, bins = Sizes.of(n, p, recipe), 1 << bits_of(n, outputs)
+        sizes, bins = Sizes.of(n, p, recipe), 1 << code_bits(n, outputs)
         grids = grids_of(recipe, sizes, outputs)
-        group, few = group_size(grids, outputs, bits_of(n, outputs)), tried_rows(n, p, grids)
+        group, few = group_size(grids, outputs, code_bits(n, outputs)), tried_rows(n, p, grids)
         rows, tables = float(n) * grids + float(SEARCHED) * few, bins * float(grids + SEARCHED)
         coef, task = grids * bins * 2 * outputs, group * bins * 8 * (outputs + 2)
         model_bytes, room = grids * grid_bytes(bins, outputs), grid_room(recipe, sizes, outputs)
@@ -196,7 +196,7 @@ class GridStage(Stage):
             if after.mean >= before.mean or after.spoils_labels(before):
                 why = f"none: few grids have a loss of {after.mean:.4g} instead of {before.mean:.4g} on the holdout"
                 return LocalStage(None, [], {"loss_before": before.mean, "loss": after.mean}, why)
-        rounds = -(-n_grids // group_size(n_grids, outputs, bits_of(sizes.n, outputs)))
+        rounds = -(-n_grids // group_size(n_grids, outputs, code_bits(sizes.n, outputs)))
         residual.run.progress.phase("grids", sum(piece.n for piece in residual.pieces) * rounds)
         room = grid_room(recipe, sizes, outputs)
         fit = fit_grids(residual, inputs, settings, n_grids, recipe.seed, room, callback)

@@ -11,7 +11,7 @@ from dkernel.errors import UnsupportedError
 from dkernel.losses.smoothing import smooth_loss
 from dkernel.model.local.binning import add_sums
 from dkernel.model.local.grid_machine import GridMachine
-from dkernel.model.local.grids import FixedPoint, Tables, bits_of, group_size, learn_group
+from dkernel.model.local.grids import FixedPoint, Tables, code_bits, group_size, learn_group
 from dkernel.model.model import Model
 from dkernel.numerics.array_types import F32
 from dkernel.training.grids.fit import RESIDUAL_WIDTHS
@@ -47,7 +47,7 @@ def update_grid_machine(machine: GridMachine, model: Model, rows: ResidualRows, 
 
     fixed = FixedPoint.of(RESIDUALS * max(float(np.abs(residual()).max()), 1e-30), float(weight.sum()))
     some, tables = slice(None, None, max(1, X.shape[1] // SAMPLED_ROWS)), []
-    group = group_size(binning.n_grids, outputs, bits_of(n, outputs))
+    group = group_size(binning.n_grids, outputs, code_bits(n, outputs))
     for first in range(0, binning.n_grids, group):
         part = binning.part(first, first + group)
         sums = np.zeros((part.n_bins, outputs + 1), np.int64)

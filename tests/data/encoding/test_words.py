@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from dkernel.data.encoding import CategoryColumn, Encoding, TableCounts
-from dkernel.data.encoding.words import in_kind, kind_among, kinds_in, words_of
+from dkernel.data.encoding.words import in_kind, kind_among, kinds_in, to_words
 
 
 def column_of(*parts, label=None) -> CategoryColumn:
@@ -127,8 +127,8 @@ def test_a_column_of_mixed_types_between_parts_has_the_words_of_both():
 
 
 def test_values_of_other_types_have_texts():
-    assert words_of(pa.array([float("nan"), float("inf"), -0.0])) == [None, "inf", "0"]
-    assert words_of(pa.array([dt.time(1)], pa.time64("ns"))) == ["01:00:00"]
-    assert words_of(pa.array(pd.to_datetime(["1677-09-22"]))) == ["1677-09-22"]
-    assert words_of(pa.array([b"ab"])) == ["b'ab'"]
+    assert to_words(pa.array([float("nan"), float("inf"), -0.0])) == [None, "inf", "0"]
+    assert to_words(pa.array([dt.time(1)], pa.time64("ns"))) == ["01:00:00"]
+    assert to_words(pa.array(pd.to_datetime(["1677-09-22"]))) == ["1677-09-22"]
+    assert to_words(pa.array([b"ab"])) == ["b'ab'"]
     assert in_kind("9" * 5000, "number") == "inf"  # Python reads no integer of so many digits

@@ -4,7 +4,7 @@ import pytest
 from distributed import Client, LocalCluster, get_client, worker_client
 
 from dkernel import KernelClassifier
-from dkernel.model.model_file import digest_of
+from dkernel.model.model_file import compute_digest
 from dkernel.streaming.execution.connect import default_executor
 from tests.streaming.sources import rings
 
@@ -24,7 +24,7 @@ def fitted():
     with default_executor() as executor:
         place = executor.name, executor.slots
     machine = KernelClassifier("gaussian", gamma=0.5, alpha=1e-4, n_components=16, local="none", random_state=0)
-    return place, digest_of(machine.fit(X, y).model_)
+    return place, compute_digest(machine.fit(X, y).model_)
 
 
 def fitted_by_cluster():

@@ -13,7 +13,7 @@ from distributed import Client
 
 from dkernel import KernelClassifier
 from dkernel.errors import DKernelWarning, UnsupportedError
-from dkernel.model.model_file import digest_of
+from dkernel.model.model_file import compute_digest
 from dkernel.streaming.execution import user_modules
 from dkernel.streaming.execution.base import Call
 from dkernel.streaming.execution.connect import ClusterExecutor
@@ -109,9 +109,9 @@ def fitted(seed, client=None):
     model = KernelClassifier(n_components=48, gamma=0.3, alpha=1e-5, local="none", random_state=seed)
     rows = da.from_array(X, (1500, -1)), da.from_array(y, 1500)
     if client is None:
-        return digest_of(model.fit(*rows).model_)
+        return compute_digest(model.fit(*rows).model_)
     with client.as_current():
-        return digest_of(model.fit(*rows).model_)
+        return compute_digest(model.fit(*rows).model_)
 
 
 @pytest.mark.score("clients")
