@@ -76,7 +76,7 @@ def test_both_make_the_same_bytes(asked, tmp_path):
     else:
         assert made[0].read_bytes() == made[1].read_bytes()
     recipe = one.recipe.to_dict()
-    for name in {"effort", "max_seconds"} & settings.keys():
+    for name in {"effort", "max_seconds", "class_weight"} & settings.keys():
         assert recipe[name] == settings[name]
 
 

@@ -101,7 +101,7 @@ def kernel_of_no_graph(at: Doors) -> None:
     X, y = arrays(300)
     machine = KernelClassifier("Matern(nu=0.9, length=2.0)", n_components=32).fit(X, y)
     model = _model(at, machine, "matern")
-    at.asked_refuses(2, ("Matern",), "export", model, "--out", "m.onnx")
+    at.asked_refuses(2, ("Matern", "Gaussian"), "export", model, "--out", "m.onnx")
 
 
 @bad("in service", "a stream without the name of its label, or without rows", REFUSED, "what the call needs")
@@ -148,6 +148,7 @@ def unknown_group(at: Doors) -> None:
 def other_uncertainty(at: Doors) -> None:
     rows = _file(at, frame()[NAMES])
     at.asked_refuses(2, ("Write set",), "score", at.model, rows, "--write", "interval", "--out", "s.csv")
+    at.asked_refuses(2, ("solver='normal'",), "score", at.model, rows, "--write", "std", "--out", "s.csv")
     model, data = _model(at, _grids(KernelRegressor)), frame()
     at.asked_refuses(2, ("interval",), "score", model, rows, "--write", "set", "--out", "s.csv")
     at.asked_refuses(2, ("interval",), "score", model, rows, "--write", "std", "--out", "s.csv")

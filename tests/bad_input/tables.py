@@ -276,7 +276,9 @@ def decimals(at: Doors) -> None:
 @bad("tables", "lists in a column", REFUSED, "the column is named, with what to make of it")
 def nested(at: Doors) -> None:
     for value in ([1.0, 2.0], {"a": 1}):
-        at.train_refuses(arrow(s=[value] * ROWS), "x.parquet: column 's' holds values of another type", "exclude it")
+        at.train_refuses(
+            arrow(s=[value] * ROWS), "x.parquet: column 's' holds values of another type", "make columns of"
+        )
 
 
 @bad(

@@ -1,7 +1,4 @@
-import os
 import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,8 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from dkernel.cli import main
-
-ROOT = Path(__file__).parents[2]
+from tests.processes import DKERNEL, environment
 
 
 def table(rows, seed):
@@ -51,8 +47,8 @@ def run():
 def run_to(run):
     """A command whose exit code is `code`, 0 if nothing is said."""
 
-    def call(*args, code=0):
-        done = run(*args)
+    def call(*args, code=0, **env):
+        done = run(*args, **env)
         assert done.exit_code == code, done.output
         return done
 
@@ -84,13 +80,10 @@ def model(data, tmp_path_factory):
 
 @pytest.fixture
 def shell():
-    """A command in a process of its own, without a terminal."""
+    """A command in a process of its own, without a terminal; `more` is as in subprocess.run."""
 
-    def call(*args, cwd=None, timeout=120):
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
-        command = [sys.executable, "-m", "dkernel", *(str(a) for a in args)]
-        return subprocess.run(
-            command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout, check=False
-        )
+    def call(*args, **more):
+        given = {"env": environment(), "capture_output": True, "text": True, "timeout": 300, "check": False}
+        return subprocess.run([*DKERNEL, *map(str, args)], **(given | more))
 
     return call

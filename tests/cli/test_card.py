@@ -15,18 +15,17 @@ def front_matter(page):
     return yaml.safe_load(page.split("---\n")[1])
 
 
-def test_a_hub_reads_task_and_figures(run, model):
-    result = run("show", model, "--markdown")
-    assert result.exit_code == 0, result.output
-    header, found = json.loads(run("show", model, "--json").stdout), front_matter(result.stdout)
+def test_a_hub_reads_task_and_figures(run_to, model):
+    result = run_to("show", model, "--markdown")
+    header, found = json.loads(run_to("show", model, "--json").stdout), front_matter(result.stdout)
     assert (found["library_name"], found["pipeline_tag"]) == ("dkernel", "tabular-classification")
     metrics = found["model-index"][0]["results"][0]["metrics"]
     figures = {metric["type"]: metric["value"] for metric in metrics}
     assert figures["accuracy"] == pytest.approx(header["facts"]["holdout"]["accuracy"], abs=1e-6)
 
 
-def test_a_person_reads_data_choices_figures_and_limits(run, model):
-    page = run("show", model, "--markdown").stdout
+def test_a_person_reads_data_choices_figures_and_limits(run_to, model):
+    page = run_to("show", model, "--markdown").stdout
     for words in (
         "## Data",
         "in (",
@@ -41,28 +40,27 @@ def test_a_person_reads_data_choices_figures_and_limits(run, model):
         assert words in page
 
 
-def test_a_file_is_replaced_only_when_asked(run, model, tmp_path):
+def test_a_file_is_replaced_only_when_asked(run_to, model, tmp_path):
     place = tmp_path / "README.md"
-    assert run("show", model, "--markdown", "--out", place).exit_code == 0
+    run_to("show", model, "--markdown", "--out", place)
     before = place.read_text()
-    again = run("show", model, "--markdown", "--out", place)
-    assert again.exit_code == 65
+    again = run_to("show", model, "--markdown", "--out", place, code=65)
     assert "--overwrite" in again.output
-    assert run("show", model, "--markdown", "--out", place, "--overwrite").exit_code == 0
+    run_to("show", model, "--markdown", "--out", place, "--overwrite")
     assert place.read_text() == before
 
 
-def test_a_card_lies_in_a_store_too(run, model):
-    assert run("show", model, "--markdown", "--out", "memory://cards/README.md").exit_code == 0
+def test_a_card_lies_in_a_store_too(run, run_to, model):
+    run_to("show", model, "--markdown", "--out", "memory://cards/README.md")
     assert fsspec.filesystem("memory").cat_file("/cards/README.md").startswith(b"---\nlibrary_name: dkernel")
     assert "already exists" in run("show", model, "--markdown", "--out", "memory://cards/README.md").output
 
 
-def test_a_card_that_cannot_be_written_whole_leaves_the_old_one(run, model, tmp_path, monkeypatch):
+def test_a_card_that_cannot_be_written_whole_leaves_the_old_one(run_to, model, tmp_path, monkeypatch):
     place = tmp_path / "card.md"
     place.write_text("old")
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(5, "Input/output error")))
-    assert run("show", model, "--markdown", "--out", place, "--overwrite").exit_code == 75
+    run_to("show", model, "--markdown", "--out", place, "--overwrite", code=75)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 

@@ -2,16 +2,12 @@
 
 import errno
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 from functools import cache
-from pathlib import Path
 
-import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -23,8 +19,8 @@ from dkernel.training import checkpoint as checkpoints
 from dkernel.training.cells import stage as cell_stage
 from dkernel.training.grids import stage as grid_stage
 from tests.cli.conftest import FEATURES
+from tests.processes import environment
 
-ROOT = Path(__file__).parents[2]
 # The command, waiting for a signal in the middle of its eighth round.
 WAITING = """
 import pathlib, sys, time
@@ -49,10 +45,9 @@ def stopped(folder, number, *args, ending="pass", before=""):
     """Exit code, stderr and seconds from the signal to the end, of a command that gets it in its eighth round."""
     (folder / "waiting.py").write_text(WAITING.format(ending=ending, before=before))
     (folder / "ready").unlink(missing_ok=True)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     process = subprocess.Popen(
         [sys.executable, "waiting.py", *map(str, args)],
-        cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
         while not (folder / "ready").exists():
@@ -75,7 +70,7 @@ def stopped(folder, number, *args, ending="pass", before=""):
         pytest.param(signal.SIGINT, 130, id="SIGINT", marks=pytest.mark.slow),
     ],
 )
-def test_a_signal_and_the_same_command_again(number, code, limit, data, model, run, tmp_path):
+def test_a_signal_and_the_same_command_again(number, code, limit, data, model, run_to, tmp_path):
     args = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES, "--checkpoint", "c"]
     found, stderr, seconds = stopped(tmp_path, number, *args)
     assert found == code
@@ -91,8 +86,7 @@ def test_a_signal_and_the_same_command_again(number, code, limit, data, model, r
     ]
     # A preempted job's command says --resume from the beginning.
     args[-1] = tmp_path / "c"
-    result = run(*args, "--resume", "--progress", "log")
-    assert result.exit_code == 0, result.output
+    result = run_to(*args, "--resume", "--progress", "log")
     assert "resumed from pass 1 round 7/30" in result.stderr
     assert (tmp_path / "m").read_bytes() == model.read_bytes()
     assert json.loads((tmp_path / "m.run.json").read_text())["resumed_from"] == "pass 1 round 7/30"
@@ -106,14 +100,7 @@ def test_a_process_that_does_not_end_is_ended(data, tmp_path):
     assert (tmp_path / "c" / "checkpoint-rounds-00000004.safetensors").exists()
 
 
-def test_without_a_checkpoint_a_signal_is_a_signal(data, tmp_path):
-    args = ["train", data / "train.parquet", "--label", "y", "--out", "m", *FEATURES]
-    code, stderr, _ = stopped(tmp_path, signal.SIGTERM, *args)
-    assert code == 143
-    assert "stopped by SIGTERM; nothing was written." in stderr
-
-
-def test_a_lost_scheduler_keeps_the_last_round(run, data, model, tmp_path, monkeypatch):
+def test_a_lost_scheduler_keeps_the_last_round(run_to, data, model, tmp_path, monkeypatch):
     a_round = sgd.PSGDSolver._round
 
     def lost(self, state):
@@ -125,41 +112,18 @@ def test_a_lost_scheduler_keeps_the_last_round(run, data, model, tmp_path, monke
     args += ["--checkpoint", tmp_path / "c", "--resume"]
     monkeypatch.setattr(sgd.PSGDSolver, "_round", lost)
     monkeypatch.setattr(sys, "argv", ["dkernel", *map(str, args)])
-    result = run(*args)
-    assert result.exit_code == 75
+    result = run_to(*args, code=75)
     assert f"nothing in {tmp_path / 'c'} yet, starting from scratch" in result.stderr
     assert "The scheduler at tcp://host:8786 is gone. The checkpoint in" in result.stderr
     assert result.stderr.rstrip().endswith(f"--checkpoint {tmp_path / 'c'} --resume")
     monkeypatch.setattr(sgd.PSGDSolver, "_round", a_round)
-    result = run(*args, "--json")
-    assert result.exit_code == 0, result.output
+    result = run_to(*args, "--json")
     assert json.loads(result.stdout)["resumed_from"] == "pass 1 round 7/30"
     assert (tmp_path / "m").read_bytes() == model.read_bytes()
 
 
-def test_files_that_change_between_two_runs_are_named(run_to, data, tmp_path, monkeypatch):
-    def lost(*_):
-        raise ClusterError("The scheduler is gone.")
-
-    rows = pq.read_table(data / "train.parquet")
-    (tmp_path / "rows").mkdir()
-    for i in range(3):
-        pq.write_table(rows.slice(1000 * i, 1000), tmp_path / "rows" / f"{i}.parquet")
-    args = ["train", tmp_path / "rows", "--label", "y", "--out", tmp_path / "m", *FEATURES]
-    args += ["--checkpoint", tmp_path / "c", "--resume"]
-    with monkeypatch.context() as patch:
-        patch.setattr(sgd.PSGDSolver, "_round", lost)
-        run_to(*args, code=75)
-    pq.write_table(rows.slice(1000, 1000).take(np.arange(1000)[::-1]), tmp_path / "rows" / "1.parquet")
-    (tmp_path / "rows" / "2.parquet").rename(tmp_path / "rows" / "3.parquet")
-    told = run_to(*args, code=65).stderr
-    for what, name in (("changed", 1), ("not given now", 2), ("new", 3)):
-        assert f"{what}: {tmp_path / 'rows'}/{name}.parquet" in told
-    assert not (tmp_path / "m").exists()
-
-
 @pytest.mark.parametrize("what", ["checkpoint", "model"])
-def test_a_full_disk_can_be_resumed(what, run, data, model, tmp_path, monkeypatch):
+def test_a_full_disk_can_be_resumed(what, run, run_to, data, model, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device", str(tmp_path))
 
@@ -173,31 +137,27 @@ def test_a_full_disk_can_be_resumed(what, run, data, model, tmp_path, monkeypatc
     assert result.exit_code == 75
     assert "To continue: " in result.stderr
     assert not (tmp_path / "m").exists()
-    assert run(*args).exit_code == 0
+    run_to(*args)
     assert (tmp_path / "m").read_bytes() == model.read_bytes()
 
 
-def test_what_makes_no_sense_is_refused_at_once(run, data, model, tmp_path):
+def test_what_makes_no_sense_is_refused_at_once(run_to, data, model, tmp_path):
     args = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES]
-    alone = run(*args, "--resume")
-    assert alone.exit_code == 2
+    alone = run_to(*args, "--resume", code=2)
     assert "give --checkpoint DIR too" in alone.stderr
-    from_model = run(*args, "--checkpoint", model, "--resume")
-    assert from_model.exit_code == 65
+    from_model = run_to(*args, "--checkpoint", model, "--resume", code=65)
     assert "holds no state of a solver" in from_model.stderr
-    assert run(*args, "--checkpoint", tmp_path / "c", "--quiet").exit_code == 0
-    twice = run(*args, "--checkpoint", tmp_path / "c")
-    assert twice.exit_code == 2
+    run_to(*args, "--checkpoint", tmp_path / "c", "--quiet")
+    twice = run_to(*args, "--checkpoint", tmp_path / "c", code=2)
     assert "Add --resume" in twice.stderr
-    other = run(*args, "--checkpoint", tmp_path / "c", "--resume", "--seed", "1")
-    assert other.exit_code == 2
+    other = run_to(*args, "--checkpoint", tmp_path / "c", "--resume", "--seed", "1", code=2)
     assert "seed was 0 and is 1" in other.stderr
 
 
-def test_dry_run_states_the_disk_and_leaves_no_trace(run, data, tmp_path):
+def test_dry_run_states_the_disk_and_leaves_no_trace(run_to, data, tmp_path):
     args = ["train", data / "train.parquet", "--label", "y", *FEATURES, "--checkpoint", tmp_path / "c"]
-    assert json.loads(run(*args, "--dry-run", "--json").stdout)["checkpoint_bytes"] > 100_000
-    assert "with --checkpoint" in run(*args, "--dry-run").stdout
+    assert json.loads(run_to(*args, "--dry-run", "--json").stdout)["checkpoint_bytes"] > 100_000
+    assert "with --checkpoint" in run_to(*args, "--dry-run").stdout
     assert list(tmp_path.iterdir()) == []
 
 

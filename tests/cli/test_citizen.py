@@ -9,7 +9,6 @@ import resource
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,12 +17,7 @@ import dkernel
 from dkernel.cli.train import train_command
 from dkernel.model.parameters import PARAMETERS
 from tests.cli.conftest import FEATURES
-
-ROOT = Path(__file__).parents[2]
-
-
-def environment():
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+from tests.processes import DKERNEL, environment
 
 
 def hash_of(folder):
@@ -35,7 +29,7 @@ def hash_of(folder):
 def begin(command, folder):
     """A job as a process, once it is at work; its stdout and stderr are pipes."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "dkernel", *map(str, command), "--progress", "json"], cwd=folder, env=environment(),
+        [*DKERNEL, *map(str, command), "--progress", "json"], cwd=folder, env=environment(),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     for line in process.stderr:
@@ -52,6 +46,7 @@ def test_a_signal_in_the_middle(number, code, data, tmp_path):
     assert process.returncode == code
     assert stdout == ""
     assert "Traceback" not in stderr
+    assert f"stopped by {number.name}; nothing was written." in stderr
     record = json.loads((tmp_path / "m.run.json").read_text())
     assert (record["status"], record["exit_code"]) == ("stopped", code)
     assert [path.name for path in tmp_path.iterdir()] == ["m.run.json"]
@@ -90,15 +85,14 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("code", "command"), COMMANDS, ids=lambda value: str(value) if isinstance(value, int) else "")
 def test_zero_means_complete_and_anything_else_that_nothing_is_there(
-    code, command, run, model, data, tmp_path, monkeypatch
+    code, command, run_to, model, data, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("dkernel.streaming.execution.connect.CONNECT_TIMEOUT", 0.3)
     for name in ("train.parquet", "new.parquet"):
         (tmp_path / name).symlink_to(data / name)
     (tmp_path / "m").symlink_to(model)
-    result = run(*command, "--progress", "none")
-    assert result.exit_code == code, result.output
+    result = run_to(*command, "--progress", "none", code=code)
     assert "Traceback" not in result.output
     out = tmp_path / "o"
     if command[0] == "score":
@@ -117,17 +111,7 @@ def test_zero_means_complete_and_anything_else_that_nothing_is_there(
 
 
 def test_a_terminal_gets_a_bar_and_a_pipe_no_control_characters(data, tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "dkernel",
-        "train",
-        str(data / "train.parquet"),
-        "--label",
-        "y",
-        *FEATURES,
-        "--out",
-    ]
+    command = [*DKERNEL, "train", str(data / "train.parquet"), "--label", "y", *FEATURES, "--out"]
     ours, theirs = pty.openpty()
     process = subprocess.Popen([*command, "a"], cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=theirs)
     os.close(theirs)
@@ -154,7 +138,7 @@ def test_a_terminal_gets_a_bar_and_a_pipe_no_control_characters(data, tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-def test_a_dry_run_has_no_side_effects_and_tells_memory_and_work(run, data, tmp_path, monkeypatch):
+def test_a_dry_run_has_no_side_effects_and_tells_memory_and_work(run_to, data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = np.random.default_rng(0).normal(size=(500, 3))
     text = "a,b,y\n" + "\n".join(f"{a},{b},{int(c > 0)}" for a, b, c in rows)
@@ -163,8 +147,7 @@ def test_a_dry_run_has_no_side_effects_and_tells_memory_and_work(run, data, tmp_
     before, beside = hash_of(tmp_path), hash_of(data)
     for source in ("x.csv", data / "train.parquet"):
         job = ["train", source, "--label", "y", "--out", "m", "--report", "r.html", "--scratch", "scratch"]
-        result = run(*job, *(FEATURES if source != "x.csv" else ["--n-components", "64"]), "--dry-run")
-        assert result.exit_code == 0, result.output
+        result = run_to(*job, *(FEATURES if source != "x.csv" else ["--n-components", "64"]), "--dry-run")
         for words in ("MiB each worker", "MiB client", "readings", "s of one usual core"):
             assert words in result.stdout
     assert (hash_of(tmp_path), hash_of(data)) == (before, beside)
@@ -214,7 +197,7 @@ NOT_IN_FILES = ("config", "print_config", "data", "import")  # of these the last
 
 
 @pytest.mark.parametrize("option", [p.name for p in train_command.params if p.name not in NOT_IN_FILES])
-def test_a_key_of_the_file_is_the_flag_of_that_name(option, run, tmp_path):
+def test_a_key_of_the_file_is_the_flag_of_that_name(option, run, run_to, tmp_path):
     spelled = next(p for p in train_command.params if p.name == option)
     words = PARAMETERS[option].words if option in PARAMETERS else ()
     value = True if spelled.is_flag else VALUES.get(option, words[-1] if words else "text")
@@ -222,21 +205,19 @@ def test_a_key_of_the_file_is_the_flag_of_that_name(option, run, tmp_path):
     (tmp_path / "run.toml").write_text(f"{option.replace('_', '-')} = {text}\n")
     flag = ",".join(value) if isinstance(value, list) else value
     by_flag = [spelled.opts[0]] if spelled.is_flag else [spelled.opts[0], flag]
-    one = run("train", "--config", tmp_path / "run.toml", "--print-config")
+    one = run_to("train", "--config", tmp_path / "run.toml", "--print-config")
     two = run("train", *by_flag, "--print-config")
-    assert one.exit_code == 0, one.output
     assert one.stdout == two.stdout
-    assert run("train", "--print-config").stdout != one.stdout
+    assert run_to("train", "--print-config").stdout != one.stdout
 
 
-def test_an_unexpected_error_asks_for_the_traceback_and_debug_gives_it(run, data, tmp_path, monkeypatch):
+def test_an_unexpected_error_asks_for_the_traceback_and_debug_gives_it(run, run_to, data, tmp_path, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError("of the program's own")
 
     monkeypatch.setattr("dkernel.training.fit.train", broken)
     job = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES]
-    result = run(*job)
-    assert result.exit_code == 1
+    result = run_to(*job, code=1)
     assert "--debug" in result.stderr
     assert "Traceback" not in result.stderr
     assert "Traceback" in run(*job, "--debug").stderr
@@ -246,11 +227,8 @@ def no_room():
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
 
 
-def test_a_record_for_which_there_is_no_room_leaves_nothing(data, model, tmp_path):
+def test_a_record_for_which_there_is_no_room_leaves_nothing(data, model, shell, tmp_path):
     command = ["evaluate", model, data / "test.parquet", "--exclude", "price,id,note", "--record", tmp_path / "r.json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "dkernel", *map(str, command)], cwd=tmp_path, env=environment(), check=False,
-        capture_output=True, text=True, preexec_fn=no_room,
-    )  # fmt: skip
+    done = shell(*command, cwd=tmp_path, preexec_fn=no_room)
     assert "This should not happen" not in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -31,22 +31,20 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture
-def regression(run, place, tmp_path):
-    assert run("train", place / "train.parquet", "--label", "y", "--exclude", "site,kind", "--out", tmp_path / "m",
-               *QUICK).exit_code == 0  # fmt: skip
+def regression(run_to, place, tmp_path):
+    run_to("train", place / "train.parquet", "--label", "y", "--exclude", "site,kind", "--out", tmp_path / "m",
+               *QUICK)  # fmt: skip
     return tmp_path / "m"
 
 
-def test_every_group_has_intervals_of_its_own(run, place, regression, tmp_path):
+def test_every_group_has_intervals_of_its_own(run_to, place, regression, tmp_path):
     out, scores = tmp_path / "m2", tmp_path / "scores.parquet"
-    done = run(
+    done = run_to(
         "conformalize", regression, place / "known.parquet", "--group", "site", "--exclude", "kind", "--out", out
     )
-    assert done.exit_code == 0, done.output
     assert done.stdout == f"{out}: intervals and sets by 3,000 rows of 3 groups\n"
-    done = run("score", out, place / "new.parquet", "--write", "interval", "--group", "site", "--exclude", "kind,y",
+    done = run_to("score", out, place / "new.parquet", "--write", "interval", "--group", "site", "--exclude", "kind,y",
                "--out", scores)  # fmt: skip
-    assert done.exit_code == 0, done.output
     found, new = pd.read_parquet(scores), pd.read_parquet(place / "new.parquet")
     assert list(found.columns) == ["site", "lower", "upper"]
     width = found["upper"] - found["lower"]
@@ -63,12 +61,12 @@ def test_every_group_has_intervals_of_its_own(run, place, regression, tmp_path):
     np.testing.assert_array_equal(found[["lower", "upper"]].to_numpy(), same)
 
 
-def test_a_number_of_a_csv_is_the_group_of_that_number(run, place, regression, tmp_path):
+def test_a_number_of_a_csv_is_the_group_of_that_number(run_to, place, regression, tmp_path):
     models = []
     for form in ("csv", "parquet"):
         out = tmp_path / form
         args = ["--group", "site", "--exclude", "kind", "--out", out, "--json"]
-        assert json.loads(run("conformalize", regression, place / f"known.{form}", *args).stdout)["groups"] == [
+        assert json.loads(run_to("conformalize", regression, place / f"known.{form}", *args).stdout)["groups"] == [
             "1", "2", "30",
         ]  # fmt: skip
         models.append(dkernel.load(out).model_.conformal)
@@ -104,16 +102,15 @@ def test_a_group_is_known_by_its_value_in_files_of_all_forms(forms, run_to, plac
         np.testing.assert_allclose(each, found[0], rtol=1e-4)
 
 
-def test_sets_of_groups_and_without_them(run, place, tmp_path):
+def test_sets_of_groups_and_without_them(run, run_to, place, tmp_path):
     model, out, scores = tmp_path / "m", tmp_path / "m2", tmp_path / "s.csv"
     run("train", place / "train.parquet", "--label", "kind", "--exclude", "site,y", "--out", model, *QUICK)
     plain = run("conformalize", model, place / "known.parquet", "--exclude", "site,y", "--out", out, "--json")
     assert json.loads(plain.stdout) == {"rows": 3000, "groups": []}
-    grouped = run("conformalize", model, place / "known.parquet", "--group", "site", "--exclude", "y", "--out", out,
+    run_to("conformalize", model, place / "known.parquet", "--group", "site", "--exclude", "y", "--out", out,
                   "--overwrite", "--quiet")  # fmt: skip
-    assert grouped.exit_code == 0, grouped.output
     args = ["score", out, place / "new.parquet", "--exclude", "kind,y", "--write", "set", "--out", scores]
-    assert run(*args, "--group", "site", "--by-class").exit_code == 0
+    run_to(*args, "--group", "site", "--by-class")
     found, new = pd.read_csv(scores), pd.read_parquet(place / "new.parquet")
     own = np.where(new["kind"] == "up", found["set_up"], found["set_down"]).astype(bool)
     for site in (1, 30):
@@ -131,7 +128,7 @@ def test_dkernel_score_writes_intervals_of_groups(run, place, regression, tmp_pa
     assert ((ends["lower"] <= new["y"]) & (new["y"] <= ends["upper"])).mean() == pytest.approx(0.5, abs=0.05)
 
 
-def test_the_same_bytes_whatever_the_files(run, place, regression, tmp_path):
+def test_the_same_bytes_whatever_the_files(run_to, place, regression, tmp_path):
     known = pd.read_parquet(place / "known.parquet")
     (tmp_path / "files").mkdir()
     for i in range(3):
@@ -139,6 +136,6 @@ def test_the_same_bytes_whatever_the_files(run, place, regression, tmp_path):
     made = []
     for name, data in (("whole", place / "known.parquet"), ("parts", tmp_path / "files")):
         args = ["--group", "site", "--exclude", "kind", "--out", tmp_path / name]
-        assert run("conformalize", regression, data, *args).exit_code == 0
+        run_to("conformalize", regression, data, *args)
         made.append((tmp_path / name).read_bytes())
     assert made[0] == made[1]

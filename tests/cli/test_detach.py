@@ -79,19 +79,18 @@ def tasks_left(group):
 
 
 @pytest.mark.cluster
-def test_a_job_outlives_its_client_and_leaves_nothing(group, job, model, run, tmp_path):
+def test_a_job_outlives_its_client_and_leaves_nothing(group, job, model, run_to, tmp_path):
     told = submit(group, job)
     assert told.splitlines()[0] == str(tmp_path / "m")
     wait_until((tmp_path / "ready").exists, "the eighth round")
     driving = [key for key in tasks_left(group) if key.startswith("dkernel-job-")]
     assert len(driving) == 1
-    assert "running" in run("jobs", tmp_path).stdout
+    assert "running" in run_to("jobs", tmp_path).stdout
     (tmp_path / "hold").unlink()
-    done = run("watch", tmp_path / "m")
-    assert done.exit_code == 0, done.output
+    run_to("watch", tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == model.read_bytes()
     wait_until(lambda: "rows in" in (tmp_path / "m.log").read_text(), "the end of the log")
-    assert "done" in run("jobs", tmp_path).stdout
+    assert "done" in run_to("jobs", tmp_path).stdout
     wait_until(lambda: not tasks_left(group), "the end of the driver")
     assert record(tmp_path)["command"][1:] == list(map(str, job[1:])), "that of the user, not that of the driver"
     assert {path.name for path in tmp_path.iterdir()} == {"c", "holding.py", "m", "m.log", "m.run.json", "ready"}
@@ -100,7 +99,7 @@ def test_a_job_outlives_its_client_and_leaves_nothing(group, job, model, run, tm
 @pytest.mark.cluster
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "retired"])
-def test_a_job_goes_on_elsewhere_when_its_worker_dies(group, job, model, run, tmp_path, number):
+def test_a_job_goes_on_elsewhere_when_its_worker_dies(group, job, model, run_to, tmp_path, number):
     submit(group, job)
     wait_until((tmp_path / "ready").exists, "the eighth round")
     child = psutil.Process(record(tmp_path)["pid"])
@@ -108,8 +107,7 @@ def test_a_job_goes_on_elsewhere_when_its_worker_dies(group, job, model, run, tm
     wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the end of the command")
     (tmp_path / "hold").unlink()
     worker(group, len(group.running))
-    done = run("watch", tmp_path / "m")
-    assert done.exit_code == 0, done.output
+    run_to("watch", tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == model.read_bytes()
     assert record(tmp_path)["resumed_from"] == "pass 1 round 4/30"
     assert (tmp_path / "m.log").read_text().count(f" on {os.uname().nodename}\n") == 2
@@ -117,7 +115,7 @@ def test_a_job_goes_on_elsewhere_when_its_worker_dies(group, job, model, run, tm
 
 @pytest.mark.cluster
 @pytest.mark.slow
-def test_a_job_is_cancelled_and_the_same_command_goes_on(group, job, model, run, tmp_path):
+def test_a_job_is_cancelled_and_the_same_command_goes_on(group, job, model, run, run_to, tmp_path):
     submit(group, job)
     wait_until((tmp_path / "ready").exists, "the eighth round")
     other = submit(group, [*job, "--seed", 7], expect=65)
@@ -125,38 +123,31 @@ def test_a_job_is_cancelled_and_the_same_command_goes_on(group, job, model, run,
     assert submit(group, job).splitlines()[0] == str(tmp_path / "m")
     told = run("cancel", tmp_path / "m")
     assert told.stdout == f"{tmp_path / 'm'}: cancelled, exit code 143\n"
-    assert run("watch", tmp_path / "m").exit_code == 143
+    run_to("watch", tmp_path / "m", code=143)
     wait_until(lambda: not tasks_left(group), "the end of the driver")
     assert (tmp_path / "m.log").read_text().count(" on ") == 1, "one driver, though the job was submitted twice"
     assert f"To continue: dkernel {shlex.join(map(str, job[1:]))}" in (tmp_path / "m.log").read_text()
     (tmp_path / "hold").unlink()
     submit(group, job)
-    assert run("watch", tmp_path / "m").exit_code == 0
+    run_to("watch", tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == model.read_bytes()
     assert record(tmp_path)["resumed_from"] == "pass 1 round 7/30"
 
 
 @pytest.mark.cluster
-def test_a_job_that_fails_ends_with_its_exit_code(group, job, run, tmp_path):
+def test_a_job_that_fails_ends_with_its_exit_code(group, job, run_to, tmp_path):
     job[2] = tmp_path / "no such file.parquet"
     submit(group, job)
-    done = run("watch", tmp_path / "m")
-    assert done.exit_code == 65
+    done = run_to("watch", tmp_path / "m", code=65)
     assert "no such file or folder" in done.stdout
     wait_until(lambda: "no such file or folder" in (tmp_path / "m.log").read_text(), "the end of the log")
-    assert run("cancel", tmp_path / "m").stdout == f"{tmp_path / 'm'}: failed, exit code 65\n"
+    assert run_to("cancel", tmp_path / "m").stdout == f"{tmp_path / 'm'}: failed, exit code 65\n"
 
 
 @pytest.mark.cluster
 def test_a_place_that_workers_cannot_write_to_is_refused(group, job, tmp_path):
     job[job.index("--out") + 1] = tmp_path / "no such folder" / "m"
     assert "the folder is not there" in submit(group, job, expect=65)
-
-
-def test_a_cluster_and_a_checkpoint_are_needed(run):
-    job = ["train", "rows.parquet", "--label", "y", "--out", "m", "--detach"]
-    assert "--detach gives the job to a cluster" in run(*job).stderr
-    assert "--detach: give --checkpoint" in run(*job, "--scheduler", "tcp://host:1").stderr
 
 
 def test_a_submitter_needs_no_extra_of_the_data(run, monkeypatch):
@@ -173,10 +164,9 @@ def test_a_submitter_needs_no_extra_of_the_data(run, monkeypatch):
     assert [call.function for call in given] == [driver.begin_job, driver.drive]
 
 
-def test_a_run_that_was_not_given_to_a_cluster_is_not_cancelled(run, tmp_path):
+def test_a_run_that_was_not_given_to_a_cluster_is_not_cancelled(run_to, tmp_path):
     (tmp_path / "m.run.json").write_text(json.dumps({"status": "running", "pid": 42, "host": "there"}))
-    told = run("cancel", tmp_path / "m")
-    assert told.exit_code == 65
+    told = run_to("cancel", tmp_path / "m", code=65)
     assert "End process 42 on there by SIGTERM" in told.stderr
 
 

@@ -1,20 +1,17 @@
 """`dkernel doctor` as a person runs it: alone, and on a real cluster that somebody broke in six ways."""
 
 import json
-import os
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 import click
 import pytest
 
 from dkernel.cli.doctor import doctor_command
 from dkernel.cli.train import train_command
-
-ROOT = Path(__file__).parents[2]
+from tests.processes import environment
 
 BROKEN = """
 import time
@@ -29,52 +26,48 @@ def dask_setup(worker):
 """
 
 
-def test_a_sound_machine(run, data, tmp_path):
-    result = run(
+def test_a_sound_machine(run_to, data, tmp_path):
+    result = run_to(
         "doctor", data / "train.parquet", "--label", "y", "--exclude", "price,id,note", "--out", tmp_path / "m"
     )
-    assert result.exit_code == 0, result.output
     assert "No problem found" in result.stdout
     assert "client" in result.stdout
     assert "plan: 3,000 of" in result.stdout
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_job_that_cannot_be(run, tmp_path):
-    result = run("doctor", tmp_path / "none.csv", "--label", "y", "--out", tmp_path / "no" / "m", "--json")
-    assert result.exit_code == 1
+def test_a_job_that_cannot_be(run_to, tmp_path):
+    result = run_to("doctor", tmp_path / "none.csv", "--label", "y", "--out", tmp_path / "no" / "m", "--json", code=1)
     found = json.loads(result.stdout)
     assert not found["ok"]
     assert [finding["check"] for finding in found["findings"]] == ["write", "job"]
     assert "none.csv" in found["findings"][1]["found"]
 
 
-def test_no_scheduler_is_a_finding(run, monkeypatch):
+def test_no_scheduler_is_a_finding(run_to, monkeypatch):
     monkeypatch.setattr("dkernel.streaming.execution.connect.CONNECT_TIMEOUT", 0.2)
-    result = run("doctor", "--scheduler", "tcp://127.0.0.1:1")
-    assert result.exit_code == 1, result.output
+    result = run_to("doctor", "--scheduler", "tcp://127.0.0.1:1", code=1)
     assert "No Dask scheduler answers" in result.stdout
     assert "dask scheduler" in result.stdout
 
 
-def test_it_takes_every_option_of_train(run):
+def test_it_takes_every_option_of_train(run_to):
     assert {p.name for p in doctor_command.params if isinstance(p, click.Option)} == {
         p.name for p in train_command.params if isinstance(p, click.Option)
     }
-    text = run("train", "x", "--label", "y", "--seed", "4", "--print-config").stdout
+    text = run_to("train", "x", "--label", "y", "--seed", "4", "--print-config").stdout
     assert "seed = 4" in text
 
 
 @contextmanager
 def processes(folder, *commands):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     started = []
     try:
         for i, (arguments, extra) in enumerate(commands):
             log = (folder / f"{i}.log").open("w")
             command = [sys.executable, "-m", "dask", *arguments]
             started.append(
-                subprocess.Popen(command, cwd=folder, env=environment | extra, stdout=log, stderr=subprocess.STDOUT)
+                subprocess.Popen(command, cwd=folder, env=environment(**extra), stdout=log, stderr=subprocess.STDOUT)
             )
             log.close()
         yield started

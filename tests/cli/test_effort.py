@@ -94,9 +94,11 @@ def test_a_limit_leaves_what_is_given_and_lowers_what_is_open():
     assert Sizes.of(500_000, 20, Recipe(solver="psgd", max_seconds=10, n_components=4096)).components == 4096
 
 
-def test_the_plan_of_the_command_follows_both(run, table):
+def test_the_plan_of_the_command_follows_both(run_to, table):
     def stated(*words):
-        return json.loads(run("train", table, "--label", "y", "--solver", "psgd", "--dry-run", "--json", *words).stdout)
+        return json.loads(
+            run_to("train", table, "--label", "y", "--solver", "psgd", "--dry-run", "--json", *words).stdout
+        )
 
     assert stated("--max-seconds", "0.05")["columns"] < stated()["columns"]
     assert stated("--effort", "low")["stage_flops"]["choice"] < stated("--effort", "high")["stage_flops"]["choice"]

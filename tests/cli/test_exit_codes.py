@@ -1,10 +1,7 @@
 import json
-import os
 import resource
 import signal
-import subprocess
 import sys
-import time
 import warnings
 from functools import partial
 from importlib.metadata import entry_points
@@ -104,32 +101,6 @@ def test_handlers_are_as_before():
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_signals_unwind_the_stack(number, code, tmp_path):
-    script = tmp_path / "job.py"
-    script.write_text(
-        "import pathlib, sys, time\nimport click\nfrom dkernel.cli.exit_codes import ExitCodeCommand\n"
-        "@click.command(cls=ExitCodeCommand)\ndef job():\n"
-        "    try:\n        pathlib.Path('ready').touch()\n        time.sleep(60)\n"
-        "    finally:\n        pathlib.Path('closed').touch()\n"
-        "job()\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.Popen(
-        [sys.executable, script.name], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
-    )
-    for _ in range(6000):
-        if (tmp_path / "ready").exists():
-            break
-        time.sleep(0.05)
-    process.send_signal(number)
-    _, stderr = process.communicate(timeout=120)
-    assert process.returncode == code
-    assert (tmp_path / "closed").exists()
-    assert f"stopped by {number.name}" in stderr
-    assert "Traceback" not in stderr
-
-
 def test_is_a_command_of_dask_too(tmp_path):
     from dask.cli import cli
 
@@ -147,31 +118,24 @@ def test_is_a_command_of_dask_too(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["train", pytest.param("score", marks=pytest.mark.slow)])
-def test_a_limit_of_the_size_of_a_file_is_a_want_of_room(command, run, data, tmp_path):
+def test_a_limit_of_the_size_of_a_file_is_a_want_of_room(command, run_to, shell, data, tmp_path):
     asked = [data / "train.parquet", "--label", "y", "--exclude", "price,id,note", "--kernel", "Gaussian(gamma=0.1)"]
     asked += ["--n-components", "256", "--alpha", "1e-6", "--metric", "identity", "--baselines", "off"]
     words = ["train", *asked, "--out", tmp_path / "m"]
     if command == "score":
-        assert run(*words).exit_code == 0
+        run_to(*words)
         words = ["score", tmp_path / "m", data / "new.parquet", "--keep", "id", "--out", tmp_path / "s.csv"]
-    done = subprocess.run(
-        [sys.executable, "-m", "dkernel", *map(str, words)],
-        preexec_fn=partial(resource.setrlimit, resource.RLIMIT_FSIZE, (4096, 4096)),
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+    done = shell(*words, preexec_fn=partial(resource.setrlimit, resource.RLIMIT_FSIZE, (4096, 4096)))
     assert done.returncode == 75, done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / ("m" if command == "train" else "s.csv")).exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such limit")
-def test_a_limit_of_addresses_too_small_for_the_libraries(data):
+def test_a_limit_of_addresses_too_small_for_the_libraries(data, shell):
     """OpenBLAS would try for ever to get its first buffer, deaf to signals."""
     limit = 300 * 2**20
-    done = subprocess.run(
-        [sys.executable, "-m", "dkernel", "train", data / "train.parquet", "--label", "y", "--out", "m", "--dry-run"],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
+    job = ["train", data / "train.parquet", "--label", "y", "--out", "m", "--dry-run"]
+    done = shell(*job, preexec_fn=partial(resource.setrlimit, resource.RLIMIT_AS, (limit, limit)), timeout=60)
     assert done.returncode == 1
     assert "may have 300 MiB of addresses (RLIMIT_AS, `ulimit -v`)" in done.stderr

@@ -126,17 +126,6 @@ def test_a_short_option_for_each_of_the_usual_ones():
     assert {"-q", "-v"} <= {flag for option in found for flag in option.opts}
 
 
-def test_choices_are_printed_once_unless_asked(run, data, tmp_path):
-    args = ["train", data / "train.parquet", "--label", "y", "--exclude", "price,id,note", "--n-components", "32"]
-    args += ["--kernel", "gaussian", "--metric", "identity", "--progress", "log", "--out"]
-    quiet, loud = run(*args, tmp_path / "a"), run(*args, tmp_path / "b", "-v")
-    for result in (quiet, loud):
-        assert result.exit_code == 0, result.output
-        assert "\ngamma: " not in result.stderr
-    assert (quiet.stdout.count("  alpha  "), loud.stdout.count("  alpha  ")) == (0, 1)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-
 def test_doctor_requires_nothing():
     assert "[required]" in call("train", "--help-all").stdout
     assert "[required]" not in call("doctor", "--help-all").stdout

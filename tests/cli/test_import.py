@@ -67,24 +67,23 @@ def forget(monkeypatch):
 
 
 @pytest.mark.usefixtures("folder")
-def test_train_evaluate_and_score(run, monkeypatch):
+def test_train_evaluate_and_score(run, run_to, monkeypatch):
     assert trained(run).exit_code == 2
     result = trained(run, "--import", "own_kernels.py")
     assert result.exit_code == 0, result.output
     forget(monkeypatch)
-    result = run("evaluate", "m.st", "d.csv")
-    assert result.exit_code == 65
+    result = run_to("evaluate", "m.st", "d.csv", code=65)
     assert "no function is registered" in result.output
     assert "--import" in result.output
-    result = run("evaluate", "m.st", "d.csv", "--import", "own_kernels.py", "--json", "--quiet")
-    assert result.exit_code == 0, result.output
+    result = run_to("evaluate", "m.st", "d.csv", "--import", "own_kernels.py", "--json", "--quiet")
     assert '"accuracy": 1.0' in result.stdout
     forget(monkeypatch)
-    result = run("score", "m.st", "d.csv", "--exclude", "y", "--out", "s.csv", "--import", "own_kernels.py", "--quiet")
-    assert result.exit_code == 0, result.output
+    result = run_to(
+        "score", "m.st", "d.csv", "--exclude", "y", "--out", "s.csv", "--import", "own_kernels.py", "--quiet"
+    )
     assert len(pd.read_csv("s.csv")) == 400
     forget(monkeypatch)
-    assert run("show", "m.st").exit_code == 0  # it reads no kernel
+    run_to("show", "m.st")  # it reads no kernel
 
 
 @pytest.mark.slow
@@ -98,24 +97,22 @@ def test_in_worker_processes(run, folder):
 
 @pytest.mark.parametrize("command", ["train", "tune", "score", "evaluate", "doctor"])
 @pytest.mark.parametrize("text", ['import = ["ran.py"]', 'import = "ran.py"', "import = []"])
-def test_a_config_file_runs_no_code(run, folder, command, text):
+def test_a_config_file_runs_no_code(run_to, folder, command, text):
     (folder / "ran.py").write_text("open('ran', 'w').close()\n")
     (folder / "c.toml").write_text(f"{text}\n")
-    result = run(command, "d.csv", "--config", "c.toml")
-    assert result.exit_code == 2
+    result = run_to(command, "d.csv", "--config", "c.toml", code=2)
     assert "runs no code" in result.stderr
     assert not (folder / "ran").exists()
 
 
-def test_what_is_printed_as_a_config_file_can_be_read(run, folder):
+def test_what_is_printed_as_a_config_file_can_be_read(run_to, folder):
     asked = ["train", "d.csv", "--label", "y", "--import", "own_kernels.py"]
-    (folder / "c.toml").write_text(run(*asked, "--print-config").stdout)
-    again = run("train", "--config", "c.toml", "--import", "own_kernels.py", "--print-config")
-    assert again.exit_code == 0, again.output
+    (folder / "c.toml").write_text(run_to(*asked, "--print-config").stdout)
+    again = run_to("train", "--config", "c.toml", "--import", "own_kernels.py", "--print-config")
     assert again.stdout == (folder / "c.toml").read_text()
 
 
-def test_a_class_of_kernels_that_a_model_names(run, folder, monkeypatch):
+def test_a_class_of_kernels_that_a_model_names(run_to, folder, monkeypatch):
     (folder / "own_class.py").write_text(
         "from dataclasses import dataclass\nimport numpy as np\nimport dkernel\n"
         "from dkernel.kernels import Kernel\n\n"
@@ -126,9 +123,8 @@ def test_a_class_of_kernels_that_a_model_names(run, folder, monkeypatch):
     )
     x = np.random.default_rng(0).normal(size=300)
     pd.DataFrame({"x": x, "y": np.abs(x) > 0.7}).to_csv("n.csv", index=False)
-    result = run("train", "n.csv", "--label", "y", "--kernel", "Bump(0.5)", "--out", "b.st", *FAST,
+    run_to("train", "n.csv", "--label", "y", "--kernel", "Bump(0.5)", "--out", "b.st", *FAST,
                  "--import", "own_class.py")  # fmt: skip
-    assert result.exit_code == 0, result.output
     monkeypatch.setattr(registry, "_FUNCTIONS", {})
     with pytest.raises(ModelFileError, match=r"There is no kernel .Bump..*imports nothing by itself"):
         load_model("b.st")
@@ -146,13 +142,12 @@ def test_a_class_of_kernels_that_a_model_names(run, folder, monkeypatch):
         ("lacks.py", "import not_installed", "No module named 'not_installed'"),
     ],
 )
-def test_what_cannot_be_imported(name, text, says, run, folder):
+def test_what_cannot_be_imported(name, text, says, run_to, folder):
     if text is not None:
         (folder / name).write_text(text)
     with pytest.raises(RecipeError, match=says):
         import_modules([name])
-    result = run("evaluate", "m.st", "d.csv", "--import", name)
-    assert result.exit_code == 2
+    result = run_to("evaluate", "m.st", "d.csv", "--import", name, code=2)
     assert "Traceback" not in result.output
     assert imports.user_modules() == ()
 

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import dkernel
-from tests.cli.test_tables import ok
 from tests.data.encoding.test_label_means import table
 
 SETTINGS = {"gamma": 0.5, "n_components": 48, "alpha": 1e-4, "metric": "identity", "scale": "standard"}
@@ -13,13 +12,13 @@ WORDS = [w for name, value in SETTINGS.items() for w in (f"--{name.replace('_', 
 WORDS += ["--solver", "psgd"]  # with a holdout
 
 
-def test_every_kind_of_rows_gives_one_model_as_good_on_new_rows(run, tmp_path, monkeypatch):
+def test_every_kind_of_rows_gives_one_model_as_good_on_new_rows(run_to, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     frame, new = table(), table(seed=1)
     frame.to_parquet("t.parquet", index=False, row_group_size=700)
     frame.to_csv("t.csv", index=False)
     for name in ("t.parquet", "t.csv"):
-        ok(run, "train", name, "--label", "y", "--out", f"{name}.m", *WORDS, "--kernel", "gaussian", "--quiet")
+        run_to("train", name, "--label", "y", "--out", f"{name}.m", *WORDS, "--kernel", "gaussian", "--quiet")
     file = dkernel.load("t.parquet.m")
     expected = file.predict(new[["zip", "x"]])
     np.testing.assert_allclose(dkernel.load("t.csv.m").predict(new[["zip", "x"]]), expected, atol=1e-3)
@@ -38,9 +37,9 @@ def test_every_kind_of_rows_gives_one_model_as_good_on_new_rows(run, tmp_path, m
 
 
 @pytest.mark.slow
-def test_workers_make_the_same_model(run, tmp_path, monkeypatch):
+def test_workers_make_the_same_model(run_to, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table().to_parquet("t.parquet", index=False, row_group_size=700)
     for out, more in (("m", []), ("w", ["--workers", "2"])):
-        ok(run, "train", "t.parquet", "--label", "y", "--out", out, *WORDS, "--kernel", "gaussian", "--quiet", *more)
+        run_to("train", "t.parquet", "--label", "y", "--out", out, *WORDS, "--kernel", "gaussian", "--quiet", *more)
     assert (tmp_path / "m").read_bytes() == (tmp_path / "w").read_bytes()

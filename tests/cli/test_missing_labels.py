@@ -6,7 +6,6 @@ import pytest
 
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.errors import DataError
-from tests.cli.test_tables import ok
 
 
 def rows(text):
@@ -20,25 +19,22 @@ def rows(text):
 @pytest.mark.filterwarnings("ignore:26 bad rows")
 @pytest.mark.parametrize("text", [False, True])
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
-def test_the_refusal_names_the_number_to_leave_out(run, tmp_path, monkeypatch, name, text):
+def test_the_refusal_names_the_number_to_leave_out(run_to, tmp_path, monkeypatch, name, text):
     monkeypatch.chdir(tmp_path)
     frame = rows(text)
     frame.to_csv(name, index=False) if name == "t.csv" else frame.to_parquet(name, index=False, row_group_size=60)
     words = ["train", name, "--label", "y", "--out", "m", "--quiet", "--kernel", "gaussian", "--gamma", "0.5"]
-    refused = run(*words)
-    assert refused.exit_code == 65
+    refused = run_to(*words, code=65)
     assert f"{name}, " in refused.stderr
     assert "26 rows are bad in all: --max-bad-rows 26 leaves them out." in refused.stderr
-    ok(run, *words, "--max-bad-rows", "26")
-    refused = run("evaluate", "m", name)
-    assert refused.exit_code == 65
+    run_to(*words, "--max-bad-rows", "26")
+    refused = run_to("evaluate", "m", name, code=65)
     assert "26 rows are bad in all: --max-bad-rows 26 leaves them out." in refused.stderr
 
 
-def test_a_dry_run_names_it_where_it_reads_such_a_row(run, tmp_path):
+def test_a_dry_run_names_it_where_it_reads_such_a_row(run_to, tmp_path):
     rows(text=True).to_csv(tmp_path / "t.csv", index=False)
-    refused = run("train", tmp_path / "t.csv", "--label", "y", "--dry-run")
-    assert refused.exit_code == 65
+    refused = run_to("train", tmp_path / "t.csv", "--label", "y", "--dry-run", code=65)
     assert "26 rows are bad in all: --max-bad-rows 26 leaves them out." in refused.stderr
 
 

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import h5py
 import numpy as np
@@ -11,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
 
-from tests.cli.conftest import FEATURES, ROOT
+from tests.cli.conftest import FEATURES
+from tests.processes import environment
 
 ODD = os.fsdecode(b"\xff\xc3")
 
@@ -29,53 +28,44 @@ def place(data, tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("ending", [".parquet", ".csv"])
-def test_from_data_to_scores(run, ending):
+def test_from_data_to_scores(run_to, ending):
     pytest.importorskip("matplotlib")
     model, rows = f"{ODD}.safetensors", f"{ODD}{ending}"
     more = ["--checkpoint", f"{ODD}.ck", "--baselines", "off"]
     if ending == ".parquet":
         more += ["--report", f"{ODD}.html"]
-    trained = run("train", rows, "--label", "y", *FEATURES, "--out", model, *more)
-    assert trained.exit_code == 0, trained.output
+    run_to("train", rows, "--label", "y", *FEATURES, "--out", model, *more)
     assert os.path.exists(f"{ODD}.html") == (ending == ".parquet")
-    assert run("show", model).exit_code == 0
-    assert run("evaluate", model, rows, "--exclude", "price,id,note").exit_code == 0
-    assert json.loads(run("watch", f"{ODD}.safetensors", "--json").stdout)["model"] == model
+    run_to("show", model)
+    run_to("evaluate", model, rows, "--exclude", "price,id,note")
+    assert json.loads(run_to("watch", f"{ODD}.safetensors", "--json").stdout)["model"] == model
     for out in ("", ".parquet", ".csv", ".zarr"):
-        done = run("score", model, rows, "--exclude", "y,price,note", "--keep", "id", "--out", f"{ODD}.s{out}")
-        assert done.exit_code == 0, done.output
+        run_to("score", model, rows, "--exclude", "y,price,note", "--keep", "id", "--out", f"{ODD}.s{out}")
 
 
-def test_rejected_rows(run, model, place):
+def test_rejected_rows(run_to, model, place):
     with open(f"{ODD}.bad.csv", "w") as stream:
         stream.write("a,b,c\n1,2,3\n4,??,6\n")
-    done = run("score", model, f"{ODD}.bad.csv", "--out", "s.csv", "--max-bad-rows", "1")
-    assert done.exit_code == 0, done.output
+    run_to("score", model, f"{ODD}.bad.csv", "--out", "s.csv", "--max-bad-rows", "1")
     (listed,) = place.glob("s.csv.rejects-*.csv")
     assert r"\udcff\udcc3.bad.csv,3," in listed.read_text()
-    refused = run("score", model, f"{ODD}.bad.csv", "--out", "t.csv")
-    assert refused.exit_code == 65, refused.output
+    run_to("score", model, f"{ODD}.bad.csv", "--out", "t.csv", code=65)
 
 
 @pytest.mark.usefixtures("place")
-def test_stores(run):
+def test_stores(run_to):
     X = np.random.default_rng(0).normal(size=(200, 3))
     with h5py.File(f"{ODD}.h5", "w") as file:
         file["X"] = X
         file["y"] = (X[:, 0] > 0).astype(int)
-    done = run("train", f"{ODD}.h5", "--label", "y", "--out", "m", "--n-components", "16", "--baselines", "off")
-    assert done.exit_code == 0, done.output
-    assert run("score", "m", f"{ODD}.h5", "--exclude", "y", "--out", "s").exit_code == 0
+    run_to("train", f"{ODD}.h5", "--label", "y", "--out", "m", "--n-components", "16", "--baselines", "off")
+    run_to("score", "m", f"{ODD}.h5", "--exclude", "y", "--out", "s")
 
 
 @pytest.mark.slow
-def test_a_locale_without_letters(place, model):
+def test_a_locale_without_letters(place, model, shell):
     os.rename(f"{ODD}.parquet", "é.parquet")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "LC_ALL": "C"}
-    environment["PYTHONUTF8"] = "0"
-    command = [sys.executable, "-m", "dkernel", "score", str(model), "é.parquet", "--exclude", "y,price,id,note"]
-    done = subprocess.run(
-        [*command, "--out", "é"], cwd=place, env=environment, capture_output=True, check=False, timeout=120
-    )
+    command = ["score", model, "é.parquet", "--exclude", "y,price,id,note", "--out", "é"]
+    done = shell(*command, cwd=place, env=environment(LC_ALL="C", PYTHONUTF8="0"), text=False)
     assert done.returncode == 0, done.stderr
     assert (place / "é" / "_SUCCESS").exists()

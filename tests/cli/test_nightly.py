@@ -40,14 +40,3 @@ def test_a_night_of_known_bad_files_alone_is_done(nightly, tmp_path):
     assert said == "No file is new since the last run (1 known bad file was left out): tuesday was not written.\n"
     assert list(json.loads((tmp_path / "tuesday.run.json").read_text())["bad_files"]) == ["new/3.parquet"]
     assert list(json.loads(nightly("tuesday", "--json").stdout)["bad_files"]) == ["new/3.parquet"]
-
-
-def test_a_list_replaces_no_input_and_is_written_where_it_can_be(nightly, run_to, model):
-    assert (
-        "--done names what is also an input"
-        in run_to("score", model, "new", "--out", "a", "--done", "new/0.parquet", code=65).stderr
-    )
-    assert "the folder is not there" in nightly("a", "--done", "nowhere/done.json", code=65).stderr
-    with open("done.json", "w") as file:
-        file.write("[]")
-    assert "this is not a list of scored files" in nightly("a", code=65).stderr

@@ -19,25 +19,23 @@ FIXED += ["--solver", "psgd", "--baselines", "off"]
 
 
 @pytest.fixture
-def rows(run, tmp_path, monkeypatch):
+def rows(run_to, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"id": np.arange(600), "a": rng.normal(size=600), "year": rng.integers(2019, 2022, 600)})
     frame["city"] = rng.choice(["La Paz", "a/b=c", "Zürich"], 600)
     frame["y"] = np.where(frame["a"] > 0, "yes", "no")
     frame.to_parquet("t.parquet", index=False, row_group_size=100)
-    result = run("train", "t.parquet", "--label", "y", "--exclude", "id,year,city", "--out", "m", *FIXED, "--quiet")
-    assert result.exit_code == 0, result.output
+    run_to("train", "t.parquet", "--label", "y", "--exclude", "id,year,city", "--out", "m", *FIXED, "--quiet")
     return frame
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask, which pandas will drop
-def test_rows_are_those_of_one_folder_in_their_order(run, rows):
+def test_rows_are_those_of_one_folder_in_their_order(run_to, rows):
     job = ["score", "m", "t.parquet", "--keep", "id", "--partition-by", "year,city"]
     for out in ("s", "again"):
-        said = run(*job, "--out", out)
-        assert said.exit_code == 0, said.output
-    assert run("score", "m", "t.parquet", "--keep", "id,year,city", "--out", "flat", "--quiet").exit_code == 0
+        run_to(*job, "--out", out)
+    run_to("score", "m", "t.parquet", "--keep", "id,year,city", "--out", "flat", "--quiet")
     flat = pd.read_parquet("flat")
     for found in (pd.read_parquet("s"), dd.read_parquet("s").compute()):
         assert (found.groupby(["year", "city"], observed=True)["id"].diff().dropna() > 0).all()
@@ -47,31 +45,30 @@ def test_rows_are_those_of_one_folder_in_their_order(run, rows):
     assert (source.n_rows, source.table_columns) == (len(rows), ("score", "year", "city"))
     with open("s/_manifest.json") as one, open("again/_manifest.json") as other:
         assert json.load(one)["files"] == json.load(other)["files"]
-    assert "already complete" in run(*job, "--out", "s").stdout
+    assert "already complete" in run_to(*job, "--out", "s").stdout
 
 
-def test_other_files_are_kept_and_a_file_that_is_gone_is_found(run, rows, tmp_path):
+def test_other_files_are_kept_and_a_file_that_is_gone_is_found(run, run_to, rows, tmp_path):
     job = ["score", "m", "t.parquet", "--out", "s", "--partition-by", "year", "--quiet"]
-    assert run(*job).exit_code == 0
+    run_to(*job)
     (tmp_path / "s" / "year=2020" / "mine.txt").write_text("notes")
-    refused = run(*job, "--overwrite", "--keep", "id")
-    assert refused.exit_code == 65
+    refused = run_to(*job, "--overwrite", "--keep", "id", code=65)
     assert "year=2020/mine.txt" in refused.stderr
     (tmp_path / "s" / "year=2020" / "mine.txt").unlink()
     (tmp_path / "s" / "year=2020" / "part-00000.parquet").unlink()
     assert "was changed since it was written" in run(*job).stderr
-    assert run(*job, "--overwrite").exit_code == 0
+    run_to(*job, "--overwrite")
     assert len(pd.read_parquet("s")) == len(rows)
 
 
-def test_a_missing_key_has_the_folder_of_hive_and_a_stop_loses_nothing(run, rows, tmp_path, monkeypatch):
+def test_a_missing_key_has_the_folder_of_hive_and_a_stop_loses_nothing(run, run_to, rows, tmp_path, monkeypatch):
     rows.assign(year=rows["year"].where(rows["id"] % 5 > 0).astype("Int64")).to_parquet("gaps.parquet", index=False)
     job = ["score", "m", "gaps.parquet", "--out", "s", "--partition-by", "year", "--quiet"]
     with monkeypatch.context() as patch:
         patch.setattr(Partitioned, "divide", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert run(*job).exit_code != 0
     assert not (tmp_path / "s").exists()
-    assert run(*job).exit_code == 0
+    run_to(*job)
     assert len(pd.read_parquet("s/year=__HIVE_DEFAULT_PARTITION__")) == 120
     assert len(dd.read_parquet("s")) == 600
 
@@ -99,10 +96,9 @@ def test_keys_that_share_a_folder_lose_no_row(run, rows, words):
 
 
 @pytest.mark.parametrize("word", ["z" * 260, "é" * 90], ids=["long", "long when quoted"])
-def test_a_value_too_long_for_a_folder_is_bad_data(run, rows, tmp_path, word):
+def test_a_value_too_long_for_a_folder_is_bad_data(run_to, rows, tmp_path, word):
     rows.assign(city=["short"] * 599 + [word]).to_parquet("long.parquet", index=False)
-    said = run("score", "m", "long.parquet", "--partition-by", "city", "--out", "s")
-    assert said.exit_code == 65, said.output
+    said = run_to("score", "m", "long.parquet", "--partition-by", "city", "--out", "s", code=65)
     assert "'city'" in said.stderr
     assert "too long for the name of a folder" in said.stderr
     assert not [path.name for path in tmp_path.iterdir() if "staging" in path.name]
@@ -116,21 +112,19 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_key_of_no_text_is_bad_data(run, rows, kind):
+def test_a_key_of_no_text_is_bad_data(run_to, rows, kind):
     table = pa.Table.from_pandas(rows, preserve_index=False)
     pq.write_table(table.append_column("k", KINDS[kind]), "odd.parquet")
-    said = run("score", "m", "odd.parquet", "--partition-by", "k", "--out", "s")
-    assert said.exit_code == 65, said.output
+    said = run_to("score", "m", "odd.parquet", "--partition-by", "k", "--out", "s", code=65)
     assert "Column 'k'" in said.stderr
 
 
-def test_keys_and_columns_that_are_views_of_text_are_written(run, rows):
+def test_keys_and_columns_that_are_views_of_text_are_written(run_to, rows):
     table = pa.Table.from_pandas(rows, preserve_index=False)
     for name in ("k", "v"):
         table = table.append_column(name, pa.array(["a", "b"] * 300, pa.string_view()))
     pq.write_table(table, "views.parquet")
-    said = run("score", "m", "views.parquet", "--partition-by", "k", "--keep", "v", "--out", "s")
-    assert said.exit_code == 0, said.output
+    run_to("score", "m", "views.parquet", "--partition-by", "k", "--keep", "v", "--out", "s")
     found = pd.read_parquet("s")
     assert (len(found), (found["v"] == found["k"].astype(str)).all()) == (600, True)
 

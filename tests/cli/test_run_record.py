@@ -1,12 +1,15 @@
 """The run record: there for every run, true while it goes and after it, however it ends."""
 
+import hashlib
 import json
 import threading
 
+import numpy as np
 import pytest
 
 from dkernel.cli.run_record import Record, default_record
 from dkernel.errors import DataError
+from dkernel.model.recipe import Recipe
 from dkernel.streaming.progress import Progress
 from tests.cli.conftest import FEATURES
 
@@ -20,7 +23,7 @@ def read(path):
     return json.loads(path.read_text())
 
 
-def test_of_a_training(run, data, tmp_path):
+def test_of_a_training(run, run_to, data, tmp_path):
     job = [
         "train",
         data / "train.parquet",
@@ -32,11 +35,15 @@ def test_of_a_training(run, data, tmp_path):
         *FEATURES,
         "--quiet",
     ]
-    assert run(*job).exit_code == 0
+    run_to(*job)
     found = read(tmp_path / "m.run.json")
     assert found.keys() >= ALWAYS | {"input_fingerprint", "recipe_sha256", "model_sha256", "rows_in", "rows_rejected"}
     assert (found["status"], found["exit_code"], found["rows_in"], found["rows_rejected"]) == ("done", 0, 3000, 0)
     assert found["faults"] == []
+    assert found["model_sha256"] == hashlib.sha256((tmp_path / "m").read_bytes()).hexdigest()
+    assert found["recipe"]["n_components"] == 64
+    assert found["recipe_sha256"] == Recipe.from_dict(found["recipe"]).digest
+    assert found["versions"]["numpy"] == np.__version__
     assert list(found["phases"]) == ["survey", "choose scale and gamma", "prepare", "pass 1/1", "polish", "finish"]
     rounded = 0.001 * len(found["phases"])  # each is one of milliseconds
     assert 0 < sum(found["phases"].values()) <= found["seconds"]["train"] + rounded
@@ -47,19 +54,19 @@ def test_of_a_training(run, data, tmp_path):
     assert "before" not in other
 
 
-def test_of_a_scoring_and_of_an_evaluation(run, model, data, tmp_path):
+def test_of_a_scoring_and_of_an_evaluation(run_to, model, data, tmp_path):
     job = ["score", model, data / "new.parquet", "--out", tmp_path / "scores", "--exclude", "id", "--quiet"]
-    assert run(*job).exit_code == 0
+    run_to(*job)
     first = read(tmp_path / "scores.run.json")
     assert first.keys() >= ALWAYS | {"input_fingerprint", "model_sha256"}
     assert (first["rows_in"], first["rows_out"], first["rows_rejected"]) == (500, 500, 0)
-    assert run(*job).exit_code == 0
+    run_to(*job)
     second = read(tmp_path / "scores.run.json")
     assert second["skipped"]
     assert second["before"]["started"] == first["started"]  # that of the run that made the output stays
     named = tmp_path / "judged.json"
     job = ["evaluate", model, data / "test.parquet", "--allow-extra", "--quiet", "--record", named]
-    assert run(*job).exit_code == 0
+    run_to(*job)
     found = read(named)
     assert (found["status"], found["rows_in"], found["model_sha256"]) == ("done", 500, first["model_sha256"])
     assert 0.8 < found["figures"]["accuracy"] <= 1
@@ -69,14 +76,14 @@ def test_of_a_scoring_and_of_an_evaluation(run, model, data, tmp_path):
     ("options", "code", "words"),
     [
         (["--label", "nothing"], 65, "no column 'nothing'"),
-        (["--label", "price", "--loss", "hinge", "--exclude", "y,id,note"], 2, "hinge"),
+        (["--label", "price", "--loss", "hinge", "--exclude", "y,id,note"], 2, "RecipeError: "),
         (["--label", "y", "--memory-limit", "1MiB", *FEATURES], 1, "MiB"),
         (["--label", "y", "--scheduler", "tcp://127.0.0.1:1"], 75, "No Dask scheduler"),
     ],
     ids=["data", "options", "memory", "cluster"],
 )
 def test_of_a_run_that_failed_with_the_record_of_the_older_output_inside(
-    run, data, tmp_path, options, code, words, monkeypatch
+    run_to, data, tmp_path, options, code, words, monkeypatch
 ):
     monkeypatch.setattr("dkernel.streaming.execution.connect.CONNECT_TIMEOUT", 0.2)
     out = tmp_path / "m"
@@ -84,8 +91,7 @@ def test_of_a_run_that_failed_with_the_record_of_the_older_output_inside(
     older = {"status": "done", "exit_code": 0, "rows": 7}
     (tmp_path / "m.run.json").write_text(json.dumps(older))
     for _ in range(2):
-        result = run("train", data / "train.parquet", "--out", out, "--overwrite", *options)
-        assert result.exit_code == code, result.output
+        run_to("train", data / "train.parquet", "--out", out, "--overwrite", *options, code=code)
         found = read(tmp_path / "m.run.json")
         assert found.keys() >= ALWAYS
         assert (found["status"], found["exit_code"]) == ("failed", code)

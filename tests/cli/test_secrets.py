@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import fsspec
@@ -14,6 +12,7 @@ from dkernel.cli.driver import ClusterJob
 from dkernel.data.paths import expand
 from dkernel.errors import DataError, mask_urls
 from tests.cli.conftest import FEATURES
+from tests.web import serve
 
 SECRETS = ("hunter2", "alice", "5ec4e7")
 SIGNED = "?X-Amz-Signature=5ec4e7&X-Amz-Expires=900&name=.{}"
@@ -29,30 +28,8 @@ def site(tmp_path, data, model, monkeypatch):
     shutil.copy(model, "m")
     Path("empty.parquet").touch()
 
-    class Answers(BaseHTTPRequestHandler):
-        def do_GET(self):
-            path = tmp_path / self.path.partition("?")[0].lstrip("/")
-            whole = path.read_bytes() if path.is_file() else None
-            first, _, last = self.headers.get("Range", "bytes=-").removeprefix("bytes=").partition("-")
-            body = (whole or b"")[int(first or 0) : int(last or 1 << 40) + 1]
-            self.send_response(404 if whole is None else 206 if first else 200)
-            headers = {"Content-Length": len(body), "Accept-Ranges": "bytes", "ETag": f'"{len(whole or b"")}"'}
-            headers |= {"Content-Range": f"bytes {first}-{last}/{len(whole or b'')}"} if first else {}
-            for name, value in headers.items():
-                self.send_header(name, str(value))
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(body)
-
-        do_HEAD = do_GET  # noqa: N815
-
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://alice:hunter2@127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with serve(tmp_path) as place:
+        yield f"http://alice:hunter2@{place}"
 
 
 FIT = ["--label", "y", *FEATURES, "--baselines", "off"]
@@ -149,7 +126,7 @@ def written(folder):
 
 @pytest.mark.filterwarnings("default::dkernel.errors.DKernelWarning")
 @pytest.mark.parametrize("name", COMMANDS)
-def test_no_secret_of_a_url_is_written_or_said(name, site, run, tmp_path, monkeypatch):
+def test_no_secret_of_a_url_is_written_or_said(name, site, run_to, tmp_path, monkeypatch):
     system = fsspec.filesystem("memory")
     system.store.clear()
     system.pipe_file(f"{IN_MEMORY}/m", Path("m").read_bytes())
@@ -157,8 +134,7 @@ def test_no_secret_of_a_url_is_written_or_said(name, site, run, tmp_path, monkey
     code, words = COMMANDS[name]
     words = [word.format(site=site, memory=IN_MEMORY) for word in words]
     monkeypatch.setattr("sys.argv", ["dkernel", *words])
-    done = run(*words)
-    assert done.exit_code == code, done.output
+    done = run_to(*words, code=code)
     texts = written(tmp_path) | {"what it says": done.output.encode()}
     assert [(where, secret) for where, text in texts.items() for secret in SECRETS if secret.encode() in text] == []
 

@@ -48,26 +48,24 @@ def test_a_fit_of_a_file_is_that_of_its_rows(model, files):
     np.testing.assert_allclose(loaded.scores(X)[:, 0], machine.decision_function(X), atol=1e-3)
 
 
-def test_files_are_scored_and_evaluated(model, files, run, tmp_path):
+def test_files_are_scored_and_evaluated(model, files, run_to, tmp_path):
     folder, X, y = files
-    figures = json.loads(run("evaluate", model, folder / "new.svm", "--label", "label", "--json").stdout)
+    figures = json.loads(run_to("evaluate", model, folder / "new.svm", "--label", "label", "--json").stdout)
     loaded = dkernel.load(model).model_
     assert figures["accuracy"] == np.mean(loaded.predict(X[1000:]) == y[1000:]) > 0.9
-    result = run("score", model, folder / "new.svm", "--out", tmp_path / "s.parquet", "--keep", "label",
+    run_to("score", model, folder / "new.svm", "--out", tmp_path / "s.parquet", "--keep", "label",
                  "--write", "score")  # fmt: skip
-    assert result.exit_code == 0, result.output
     found = pq.read_table(tmp_path / "s.parquet")
     assert found["label"].to_pylist() == y[1000:].tolist()
     np.testing.assert_allclose(found["score"].to_numpy(), loaded.scores(X[1000:])[:, 0], atol=1e-5)
 
 
-def test_bad_lines_are_left_out_and_named(model, files, run, tmp_path):
+def test_bad_lines_are_left_out_and_named(model, files, run, run_to, tmp_path):
     folder, X, _ = files
     lines = (folder / "new.svm").read_text().splitlines()[:20]
     lines[3], lines[5], lines[7] = "1 3:x", "0 7:1 9:1e300", "1 4:1 4:2"
     (tmp_path / "bad.svm").write_text("\n".join(lines) + "\n")
-    refused = run("score", model, tmp_path / "bad.svm", "--out", tmp_path / "s.csv")
-    assert refused.exit_code == 65
+    run_to("score", model, tmp_path / "bad.svm", "--out", tmp_path / "s.csv", code=65)
     result = run("score", model, tmp_path / "bad.svm", "--out", tmp_path / "s.csv", "--max-bad-rows", "3", "--json")
     found = json.loads(result.stdout)
     assert (found["rows"], found["rejected"]) == (17, 3)
@@ -91,9 +89,9 @@ def test_what_takes_single_columns_or_shifts_them_is_refused(files, run, tmp_pat
     assert message in result.output
 
 
-def test_a_model_says_what_it_is(model, run):
+def test_a_model_says_what_it_is(model, run, run_to):
     shown = run("show", model)
     assert f"{P:,}, of sparse rows: 1 to {P}" in shown.output
-    assert json.loads(run("show", model, "--json").stdout)["columns"] == {"first": 1, "n": P}
+    assert json.loads(run_to("show", model, "--json").stdout)["columns"] == {"first": 1, "n": P}
     refused = run("export", model, "--out", "x.onnx")
     assert "to_onnx takes columns of numbers" in refused.output

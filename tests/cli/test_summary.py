@@ -36,18 +36,18 @@ def test_nothing_to_check_has_no_heading(run, rows, tmp_path):
     assert names == ["model", "error", "beside"]
 
 
-def test_the_choices_come_last_with_verbose_and_are_in_show(run, rows, tmp_path):
+def test_the_choices_come_last_with_verbose_and_are_in_show(run, run_to, rows, tmp_path):
     _, names = printed(run, rows, "--label", "y", "--out", tmp_path / "m", *KNOWN, "--verbose")
     made = names[names.index("Choices:") + 1 :]
     assert {"metric", "gamma"} <= set(made)
     assert names.index("Check:") < names.index("Choices:")
-    shown = run("show", tmp_path / "m").stdout
+    shown = run_to("show", tmp_path / "m").stdout
     assert all(name in shown for name in made)
 
 
-def test_a_local_stage_stands_beside_its_kernel(run, rows, tmp_path):
+def test_a_local_stage_stands_beside_its_kernel(run, run_to, rows, tmp_path):
     known = [*KNOWN[:4], "--local", "grids(n_grids=32)", "--exclude", "id,c"]
     lines, _ = printed(run, rows, "--label", "y", "--out", tmp_path / "m", *known)
     assert "32 components" in lines[1]
-    kept = "none: " not in run("show", tmp_path / "m").stdout
+    kept = "none: " not in run_to("show", tmp_path / "m").stdout
     assert lines[1].endswith(" + 32 random grids of 1 columns") == kept

@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import dkernel
 from dkernel.data.encoding.columns import ONE_HOT
-from tests.cli.test_tables import FIXED, mixed, ok
+from tests.cli.test_tables import FIXED, mixed
 
 SETTINGS = {
     "gamma": 0.5,
@@ -48,10 +48,10 @@ def files(tmp_path, monkeypatch, table, new):
         frame.to_parquet(f"{name}hive", partition_cols=["size"], index=False)
 
 
-def trained(run, entry, table, *more):
+def trained(run_to, entry, table, *more):
     """The estimator that one entry gives, loaded from its file m."""
     if entry in FILES:
-        ok(run, "train", entry, "--label", "y", "--out", "m", *FIXED, *more)
+        run_to("train", entry, "--label", "y", "--out", "m", *FIXED, *more)
     else:
         rows = table if entry == "pandas" else dd.from_pandas(table, npartitions=1)
         dkernel.save(dkernel.KernelClassifier("gaussian", **SETTINGS).fit(rows.drop(columns="y"), rows["y"]), "m")
@@ -72,11 +72,11 @@ def inputs_of_scikit_learn(table, rows, order):
 
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_from_every_entry_to_every_answer(run, entry, table, new):
+def test_from_every_entry_to_every_answer(run_to, entry, table, new):
     onnxruntime = pytest.importorskip("onnxruntime")
     from tests.model.export.test_tables import feeds
 
-    machine = trained(run, entry, table)
+    machine = trained(run_to, entry, table)
     order, given = list(machine.feature_names_in_), f"new-{entry}" if entry in FILES else "new-t.parquet"
     rows = new[order]
     encoding = machine.model_.encoding
@@ -86,12 +86,12 @@ def test_from_every_entry_to_every_answer(run, entry, table, new):
     theirs = inputs_of_scikit_learn(table, rows, order) * np.where(hot, ONE_HOT, 1.0)
     np.testing.assert_allclose(np.delete(X, calendar, axis=1), theirs, rtol=1e-12)
 
-    figures = json.loads(ok(run, "evaluate", "m", given, "--json", "--quiet").stdout)
+    figures = json.loads(run_to("evaluate", "m", given, "--json", "--quiet").stdout)
     assert figures["accuracy"] > 0.7  # of 48 components; chance is 0.5
     assert figures["filled"]["unknown"] == {"city": 1}
     assert machine.score(rows, new["y"]) == pytest.approx(figures["accuracy"])
     keep = ["--keep", "x,city,when", "--write", "label,score", "--quiet"]
-    ok(run, "score", "m", given, "--out", "s.parquet", *keep)
+    run_to("score", "m", given, "--out", "s.parquet", *keep)
     scored, expected = pd.read_parquet("s.parquet"), machine.decision_function(rows)
     assert scored["x"].isna().sum() == new["x"].isna().sum()
     # A folder of values has its rows in another order, and so has the file that is made of it.
@@ -99,17 +99,17 @@ def test_from_every_entry_to_every_answer(run, entry, table, new):
 
     lazy = machine.decision_function(dd.from_pandas(rows, npartitions=3))
     np.testing.assert_allclose(np.asarray(lazy), expected, rtol=0, atol=1e-6)
-    ok(run, "export", "m", "--out", "m.onnx")
+    run_to("export", "m", "--out", "m.onnx")
     session = onnxruntime.InferenceSession("m.onnx", providers=["CPUExecutionProvider"])
     (score,) = session.run(["score"], feeds(machine, rows, "float32"))
     np.testing.assert_allclose(score[:, 0], expected, rtol=0, atol=1e-4)
 
 
 @pytest.mark.usefixtures("files")
-def test_entries_with_the_rows_in_one_order_make_one_model(run, table, new):
+def test_entries_with_the_rows_in_one_order_make_one_model(run_to, table, new):
     rows = new.drop(columns="y")
     answers = [
-        trained(run, entry, table, "--overwrite").decision_function(rows) for entry in ENTRIES if entry != "hive"
+        trained(run_to, entry, table, "--overwrite").decision_function(rows) for entry in ENTRIES if entry != "hive"
     ]
     for found in answers[1:]:
         np.testing.assert_allclose(found, answers[0], rtol=0, atol=1e-5)
@@ -118,23 +118,23 @@ def test_entries_with_the_rows_in_one_order_make_one_model(run, table, new):
 @pytest.mark.slow
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize("entry", FILES)
-def test_workers_make_the_same_model(run, tmp_path, table, entry):
-    trained(run, entry, table)
+def test_workers_make_the_same_model(run_to, tmp_path, table, entry):
+    trained(run_to, entry, table)
     alone = (tmp_path / "m").read_bytes()
-    trained(run, entry, table, "--workers", "2", "--overwrite")
+    trained(run_to, entry, table, "--workers", "2", "--overwrite")
     assert (tmp_path / "m").read_bytes() == alone
 
 
 @pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.usefixtures("files")
-def test_frames_make_the_same_model_on_workers(run, tmp_path, table):
+def test_frames_make_the_same_model_on_workers(run_to, tmp_path, table):
     from dask.distributed import Client, LocalCluster
 
     for entry in ("pandas", "Dask"):
-        trained(run, entry, table)
+        trained(run_to, entry, table)
         alone = (tmp_path / "m").read_bytes()
         with LocalCluster(n_workers=2, dashboard_address=":0") as cluster, Client(cluster):
             (tmp_path / "m").unlink()
-            trained(run, entry, table)
+            trained(run_to, entry, table)
         assert (tmp_path / "m").read_bytes() == alone

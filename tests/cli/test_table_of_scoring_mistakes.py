@@ -20,6 +20,7 @@ LINES = {
         "the folder is not there",
     ),
     "a list that is an input": ("score m new -o o --done new", REFUSED, "--done names a folder that holds an input"),
+    "a list that is an input file": ("score m new -o o --done new/0.parquet", REFUSED, "names what is also an input"),
     "a list that is the output": ("score m new -o o --done o", REFUSED, "--done"),
     "a list that is the model": ("score m new -o o --done m", REFUSED, "--done names what is also an input (MODEL)"),
     "a list of others": ("score m new -o o --done t.parquet", REFUSED, "this is not a list of scored files"),
@@ -57,6 +58,17 @@ LINES = {
     "a column less that is left out": ("score m less -o o --max-bad-files 1", 0, "left out: less/1.parquet lacks"),
     "two kinds of text": ("score m texts -o o --keep note", 0, ": 600 rows"),
     "all and a name": ("score m new -o o --keep all,id", REFUSED, "no column 'all', named by keep"),
+    "a complete output of another job": ("score m new -o first --keep id", REFUSED, "--overwrite"),
+    "an answer that is none": (
+        "score m new -o o --write lable",
+        USAGE,
+        "label, score, std, interval, probability, set",
+    ),
+    "a format that is not written": (
+        "score m new -o o.tsv",
+        USAGE,
+        "files are not written. Choose a name",
+    ),
     "a kept column in capitals": ("score m new -o o --keep ID", REFUSED, "Did you mean 'id'?"),
     "all columns, of which one is called as the score": ("score m clash -o o --keep all", REFUSED, "rename it in the"),
     "a drifted column": ("score m drifted -o o", 0, "warning: a column has other values than in training: a: mean"),
@@ -164,21 +176,20 @@ def begun(folder):
 
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("line", LINES)
-def test_a_mistake_is_answered(run, begun, monkeypatch, line):
+def test_a_mistake_is_answered(run_to, begun, monkeypatch, line):
     monkeypatch.chdir(begun)
     monkeypatch.setattr("dkernel.streaming.execution.connect.CONNECT_TIMEOUT", 0.3)
     words, code, answer = LINES[line]
     out = f"out {line}".replace(" ", "-")
     words = [out if word == "o" else word for word in words.split()]
-    said = run(*words)
-    assert said.exit_code == code, said.output
+    said = run_to(*words, code=code)
     assert answer in said.output
     assert "Traceback" not in said.output
     assert (begun / out).exists() == (code == 0 and words[0] == "score" and "nothing new" not in line)
 
 
-def test_an_error_of_many_lines_is_one_of_jobs(run, tmp_path):
+def test_an_error_of_many_lines_is_one_of_jobs(run_to, tmp_path):
     (tmp_path / "m.run.json").write_text(json.dumps({"status": "failed", "exit_code": 65, "error": "DataError: a\n b"}))
-    listed = run("jobs", tmp_path).stdout.splitlines()
+    listed = run_to("jobs", tmp_path).stdout.splitlines()
     assert len(listed) == 2
     assert listed[1].endswith("DataError: a")

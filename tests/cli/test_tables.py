@@ -2,7 +2,6 @@
 
 import json
 
-import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -44,21 +43,15 @@ def there(tmp_path, monkeypatch):
     return frame
 
 
-def ok(run, *arguments):
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result
-
-
 @pytest.mark.usefixtures("there")
-def test_train_evaluate_and_score_need_nothing_but_the_label(run):
-    said = ok(run, "train", "train.parquet", "--label", "y", "--out", "m").stdout
+def test_train_evaluate_and_score_need_nothing_but_the_label(run_to):
+    said = run_to("train", "train.parquet", "--label", "y", "--out", "m").stdout
     assert "categories   city 3, size 3" in said
     assert "missing      x " in said
-    figures = json.loads(ok(run, "evaluate", "m", "new.parquet", "--json", "--quiet").stdout)
+    figures = json.loads(run_to("evaluate", "m", "new.parquet", "--json", "--quiet").stdout)
     assert figures["accuracy"] > 0.8
     assert "filled" not in figures
-    ok(run, "score", "m", "new.parquet", "--out", "s.parquet", "--keep", "city,when", "--quiet")
+    run_to("score", "m", "new.parquet", "--out", "s.parquet", "--keep", "city,when", "--quiet")
     scored = pd.read_parquet("s.parquet")
     model = dkernel.load("m")
     new = mixed(200, 1)
@@ -66,53 +59,38 @@ def test_train_evaluate_and_score_need_nothing_but_the_label(run):
     assert scored["city"].fillna("").tolist() == new["city"].fillna("").tolist()
 
 
-def test_every_file_and_frame_gives_the_same_encoding(run, there):
-    for name in ("train.parquet", "train.csv"):
-        ok(run, "train", name, "--label", "y", "--out", f"{name}.m", *FIXED)
-    parquet, csv = (dkernel.load(f"{name}.m").model_ for name in ("train.parquet", "train.csv"))
-    settings = {"gamma": 0.5, "n_components": 48, "alpha": 1e-4, "metric": "identity", "scale": "standard"}
-    machine = dkernel.KernelClassifier("gaussian", solver="psgd", **settings)
-    frame = machine.fit(there.drop(columns="y"), there["y"]).model_
-    lazy = dd.from_pandas(there, npartitions=1)
-    dask = machine.fit(lazy.drop(columns="y"), lazy["y"]).model_
-    assert parquet.encoding.columns == frame.encoding.columns == dask.encoding.columns
-    np.testing.assert_array_equal(parquet.coef, frame.coef)
-    np.testing.assert_array_equal(parquet.coef, dask.coef)
-    assert csv.encoding.names == parquet.encoding.names
-
-
 @pytest.mark.usefixtures("there")
-def test_workers_and_threads_give_the_same_bytes(run, tmp_path):
+def test_workers_and_threads_give_the_same_bytes(run_to, tmp_path):
     pd.concat([mixed(seed=s) for s in range(3)]).to_parquet("three.parquet", index=False, row_group_size=500)
-    ok(run, "train", "three.parquet", "--label", "y", "--out", "a", *FIXED)
-    ok(run, "train", "three.parquet", "--label", "y", "--out", "b", *FIXED, "--workers", "2")
+    run_to("train", "three.parquet", "--label", "y", "--out", "a", *FIXED)
+    run_to("train", "three.parquet", "--label", "y", "--out", "b", *FIXED, "--workers", "2")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 @pytest.mark.usefixtures("there")
-def test_values_that_training_never_saw_are_counted(run):
-    ok(run, "train", "train.parquet", "--label", "y", "--out", "m", *FIXED)
+def test_values_that_training_never_saw_are_counted(run_to):
+    run_to("train", "train.parquet", "--label", "y", "--out", "m", *FIXED)
     new = mixed(100, 2)
     new["city"] = new["city"].where(new.index != 4, "Chur")
     new["flag"] = new["flag"].astype("boolean").where(new.index > 2)
     new.to_parquet("odd.parquet", index=False)
-    figures = json.loads(ok(run, "evaluate", "m", "odd.parquet", "--json", "--quiet").stdout)
+    figures = json.loads(run_to("evaluate", "m", "odd.parquet", "--json", "--quiet").stdout)
     assert figures["filled"] == {"missing": {"flag": 3}, "unknown": {"city": 1}}
-    result = ok(run, "score", "m", "odd.parquet", "--out", "s")
+    result = run_to("score", "m", "odd.parquet", "--out", "s")
     assert "missing values where training had none, filled with the mean: flag 3" in result.stdout
     assert "categories that training never saw: city 1" in result.stdout
     with open("s/_manifest.json") as manifest:
         assert json.load(manifest)["filled"] == figures["filled"]
 
 
-def test_a_table_of_numbers_without_holes_has_no_encoding(run, there):
+def test_a_table_of_numbers_without_holes_has_no_encoding(run_to, there):
     there[["x", "flag", "y"]].dropna().to_parquet("plain.parquet", index=False)
-    ok(run, "train", "plain.parquet", "--label", "y", "--out", "m", *FIXED)
+    run_to("train", "plain.parquet", "--label", "y", "--out", "m", *FIXED)
     assert dkernel.load("m").model_.encoding is None
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".npz"])
-def test_holes_in_numbers_are_found_by_the_fit(run, tmp_path, monkeypatch, suffix):
+def test_holes_in_numbers_are_found_by_the_fit(run_to, tmp_path, monkeypatch, suffix):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=400), "b": rng.normal(size=400)})
@@ -122,49 +100,24 @@ def test_holes_in_numbers_are_found_by_the_fit(run, tmp_path, monkeypatch, suffi
         np.savez("t.npz", X=frame.to_numpy(), y=y)
     else:
         getattr(frame.assign(y=y), "to_csv" if suffix == ".csv" else "to_parquet")(f"t{suffix}", index=False)
-    ok(run, "train", f"t{suffix}", "--label", "y", "--out", "m", *FIXED, "--checkpoint", "c")
+    run_to("train", f"t{suffix}", "--label", "y", "--out", "m", *FIXED, "--checkpoint", "c")
     model = dkernel.load("m").model_
     assert [column.indicator for column in model.encoding.columns] == [False, True]
-    ok(run, "train", f"t{suffix}", "--label", "y", "--out", "again", *FIXED, "--checkpoint", "c", "--resume")
+    run_to("train", f"t{suffix}", "--label", "y", "--out", "again", *FIXED, "--checkpoint", "c", "--resume")
     assert (tmp_path / "m").read_bytes() == (tmp_path / "again").read_bytes()
-    refused = run("train", f"t{suffix}", "--label", "y", "--out", "n", *FIXED, "--missing", "error")
-    assert refused.exit_code == 65
+    refused = run_to("train", f"t{suffix}", "--label", "y", "--out", "n", *FIXED, "--missing", "error", code=65)
     assert "row 301" in refused.stderr
 
 
 @pytest.mark.usefixtures("there")
-def test_tune_takes_tables(run):
+def test_tune_takes_tables(run_to):
     args = ["--grid", "gamma=0.1|0.5", "--n-components", "32", "--quiet"]
-    ok(run, "tune", "train.parquet", "--label", "y", "--out", "m", *args)
+    run_to("tune", "train.parquet", "--label", "y", "--out", "m", *args)
     assert dkernel.load("m").model_.encoding is not None
 
 
-@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask, which pandas will drop
-def test_folders_of_values_train_evaluate_and_score(run, there):
-    there["year"] = np.where(there["y"] == "yes", 2020, 2021)
-    there.drop(columns="city").to_parquet("hive", partition_cols=["year", "size"])
-    said = ok(run, "train", "hive", "--label", "y", "--out", "m", *FIXED[:-1]).stdout
-    assert "categories   year 2, size 3" in said
-    assert json.loads(ok(run, "evaluate", "m", "hive", "--json", "--quiet").stdout)["accuracy"] > 0.97
-    for out in ("s.parquet", "s.pq", "s.csv"):
-        ok(run, "score", "m", "hive", "--out", out, "--keep", "year", "--quiet")
-        scored = pd.read_csv(out) if out == "s.csv" else pd.read_parquet(out)
-        assert (scored["label"] == np.where(scored["year"] == 2020, "yes", "no")).mean() > 0.97
-    ok(run, "score", "m", "hive", "--out", "scores", "--keep", "year,size", "--quiet")
-    rows = pd.read_parquet("scores")  # one folder in the order of the input, which Dask divides by the keys again
-    assert rows["year"].tolist() == pd.read_parquet("hive")["year"].astype(int).tolist()
-    dd.read_parquet("scores").to_parquet("scores by year", partition_on=["year", "size"])
-    divided = pd.read_parquet("scores by year/year=2020").groupby("size", observed=True)["label"].count()
-    assert divided.to_dict() == rows[rows["year"] == 2020].groupby("size")["label"].count().to_dict()
-    flat = there.drop(columns=["city", "y"])[["x", "when", "flag", "year", "size"]]
-    assert (dkernel.load("m").predict(flat) == there["y"]).mean() > 0.97
-    flat.to_parquet("flat.parq", index=False)
-    ok(run, "score", "m", "flat.parq", "--out", "t.parq", "--quiet")
-    assert (pd.read_parquet("t.parq")["label"] == there["y"]).mean() > 0.97
-
-
 @pytest.mark.filterwarnings("default")
-def test_bad_rows_are_left_out_of_train_tune_and_evaluate(run, there):
+def test_bad_rows_are_left_out_of_train_tune_and_evaluate(run_to, there):
     there["x"] = there["x"].fillna(0.0)
     there.to_csv("good.csv", index=False)
     lines = (there.to_csv(index=False)).splitlines()
@@ -177,11 +130,10 @@ def test_bad_rows_are_left_out_of_train_tune_and_evaluate(run, there):
     ]
     with open("odd.csv", "w") as text:
         text.write("\n".join(odd) + "\n")
-    refused = run("train", "odd.csv", "--label", "y", "--out", "m", *FIXED, "--max-bad-rows", "1")
-    assert refused.exit_code == 65
+    refused = run_to("train", "odd.csv", "--label", "y", "--out", "m", *FIXED, "--max-bad-rows", "1", code=65)
     assert "odd.csv, line 5, column 'y': the label is missing" in refused.stderr
-    ok(run, "train", "good.csv", "--label", "y", "--out", "clean", *FIXED)
-    said = ok(run, "train", "odd.csv", "--label", "y", "--out", "m", *FIXED[:-1], "--max-bad-rows", "2")
+    run_to("train", "good.csv", "--label", "y", "--out", "clean", *FIXED)
+    said = run_to("train", "odd.csv", "--label", "y", "--out", "m", *FIXED[:-1], "--max-bad-rows", "2")
     assert "2 bad rows, left out" in said.stderr
     with open("m", "rb") as found, open("clean", "rb") as expected:
         assert found.read() == expected.read()
@@ -189,10 +141,10 @@ def test_bad_rows_are_left_out_of_train_tune_and_evaluate(run, there):
         record = json.load(file)
     assert (record["rows_in"], record["rows_rejected"]) == (502, 2)
     assert [row["line"] for row in record["rejects"]] == [5, 7]
-    figures = json.loads(ok(run, "evaluate", "m", "odd.csv", "--json", "--quiet", "--max-bad-rows", "9").stdout)
-    expected = json.loads(ok(run, "evaluate", "m", "good.csv", "--json", "--quiet").stdout)
+    figures = json.loads(run_to("evaluate", "m", "odd.csv", "--json", "--quiet", "--max-bad-rows", "9").stdout)
+    expected = json.loads(run_to("evaluate", "m", "good.csv", "--json", "--quiet").stdout)
     assert figures == {**expected, "rejected": 2}
-    assert run("evaluate", "m", "odd.csv", "--json", "--quiet").exit_code == 65
+    run_to("evaluate", "m", "odd.csv", "--json", "--quiet", code=65)
 
 
 def test_times_in_a_csv_are_numbers(tmp_path):
@@ -205,14 +157,14 @@ def test_times_in_a_csv_are_numbers(tmp_path):
         dkernel.open_source(tmp_path / "t.csv", label="y", scan_bytes=16)
 
 
-def test_text_of_another_encoding_is_read(run, there, tmp_path):
+def test_text_of_another_encoding_is_read(run, run_to, there, tmp_path):
     there.to_csv("t.csv", index=False)
-    ok(run, "train", "t.csv", "--label", "y", "--out", "m", *FIXED)
+    run_to("train", "t.csv", "--label", "y", "--out", "m", *FIXED)
     for encoding in ("latin-1", "utf-16", "cp1252"):
         there.to_csv(f"{encoding}.csv", index=False, encoding=encoding)
-        ok(run, "train", f"{encoding}.csv", "--label", "y", "--out", encoding, *FIXED, "--encoding", encoding)
+        run_to("train", f"{encoding}.csv", "--label", "y", "--out", encoding, *FIXED, "--encoding", encoding)
         assert (tmp_path / encoding).read_bytes() == (tmp_path / "m").read_bytes()
-    ok(run, "score", "m", "latin-1.csv", "--out", "s.csv", "--encoding", "latin1", "--keep", "city", "--quiet")
+    run_to("score", "m", "latin-1.csv", "--out", "s.csv", "--encoding", "latin1", "--keep", "city", "--quiet")
     assert "Genève" in (tmp_path / "s.csv").read_text(encoding="utf-8")
     wrong = run("train", "latin-1.csv", "--label", "y", "--out", "n", "--encoding", "utf-16")
     assert (wrong.exit_code, "is not utf-16" in wrong.stderr) == (65, True)
@@ -221,8 +173,8 @@ def test_text_of_another_encoding_is_read(run, there, tmp_path):
 
 
 @pytest.mark.usefixtures("there")
-def test_grids_take_each_category_whole(run):
-    ok(run, "train", "train.parquet", "--label", "y", "--out", "m", *FIXED, "--local", "grids(n_grids=16)")
+def test_grids_take_each_category_whole(run_to):
+    run_to("train", "train.parquet", "--label", "y", "--out", "m", *FIXED, "--local", "grids(n_grids=16)")
     model = dkernel.load("m").model_
     assert model.facts["local"]["groups"] == 4  # city and size, that x is missing, and the flag, which the sample shows
     if model.local is not None:
@@ -241,21 +193,21 @@ def test_a_calendar_sees_what_seconds_do_not():
 @pytest.mark.filterwarnings("always::dkernel.errors.UnknownCategoriesWarning")
 @pytest.mark.usefixtures("there")
 @pytest.mark.filterwarnings("always::dkernel.errors.DriftWarning")
-def test_a_column_that_is_wholly_unknown_is_told_of_with_quiet_too(run):
-    ok(run, "train", "train.parquet", "--label", "y", "--out", "m", *FIXED)
+def test_a_column_that_is_wholly_unknown_is_told_of_with_quiet_too(run_to):
+    run_to("train", "train.parquet", "--label", "y", "--out", "m", *FIXED)
     new = mixed(100, 2)
     new.loc[:30, "city"] = None
     for share, told in ((0.3, False), (0.8, True)):
         odd = new["city"].where(np.arange(100) < 100 - 69 * share, "Chur").where(new["city"].notna())
         new.assign(city=odd).to_parquet("odd.parquet", index=False)
         for command in (["evaluate"], ["score", "--out", f"s{share}"], ["score", "--out", f"s{share}"]):
-            result = ok(run, command[0], "m", "odd.parquet", *command[1:], "--quiet", "--json")
+            result = run_to(command[0], "m", "odd.parquet", *command[1:], "--quiet", "--json")
             assert ("warning: 'city': more than half of the values" in result.stderr) is told, result.stderr
             assert set(json.loads(result.stdout)["filled"]) == {"unknown"}
 
 
 @pytest.mark.parametrize("named", ["flag", "day", "code"])
-def test_a_named_category_is_the_same_in_the_next_file(run, tmp_path, monkeypatch, named):
+def test_a_named_category_is_the_same_in_the_next_file(run_to, tmp_path, monkeypatch, named):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     code = rng.integers(1, 4, 400)
@@ -266,16 +218,16 @@ def test_a_named_category_is_the_same_in_the_next_file(run, tmp_path, monkeypatc
     frame.to_csv("two.csv", index=False)
     pq.write_table(pa.Table.from_pandas(frame), "three.parquet", coerce_timestamps="ms", use_dictionary=False)
     arrow_csv.write_csv(pa.Table.from_pandas(frame), "four.csv")
-    ok(run, "train", "one.parquet", "--label", "y", "--categorical", named, "--out", "m", *FIXED)
-    figures = [ok(run, "evaluate", "m", name, "--json", "--quiet").stdout for name in
+    run_to("train", "one.parquet", "--label", "y", "--categorical", named, "--out", "m", *FIXED)
+    figures = [run_to("evaluate", "m", name, "--json", "--quiet").stdout for name in
                ("one.parquet", "two.csv", "three.parquet", "four.csv")]  # fmt: skip
     assert len(set(figures)) == 1
     assert json.loads(figures[0])["accuracy"] > 0.95
 
 
 @pytest.mark.usefixtures("there")
-def test_dates_are_no_numbers_and_numbers_no_dates(run):
-    ok(run, "train", "train.parquet", "--label", "y", "--out", "m", *FIXED)
+def test_dates_are_no_numbers_and_numbers_no_dates(run_to):
+    run_to("train", "train.parquet", "--label", "y", "--out", "m", *FIXED)
     new = mixed(100, 2)
     numbers, dates = "floating-point numbers", "dates or times"
     since = new["when"] - new["when"].min()
@@ -287,6 +239,5 @@ def test_dates_are_no_numbers_and_numbers_no_dates(run):
     )
     for name, values, what in cases:
         new.assign(**{name: values}).to_parquet("odd.parquet", index=False)
-        result = run("score", "m", "odd.parquet", "--out", "s")
-        assert result.exit_code == 65
+        result = run_to("score", "m", "odd.parquet", "--out", "s", code=65)
         assert f"odd.parquet: column '{name}' holds {what}, and the model takes" in result.stderr

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dkernel.cli.diagnostics.follow import follow, record_of
+from tests.processes import DKERNEL, environment
 
 RUNNING = {"status": "running", "exit_code": None, "host": "elsewhere", "pid": 1, "started": "then", "updated": "1"}
 STATE = {"phase": "pass 1/2", "pass": "1/2", "rows": 500, "total_rows": 1000, "seconds": 2.0,
@@ -25,7 +26,7 @@ def write(path, **facts):
     os.replace(attempt, path)
 
 
-def test_a_job_is_followed_to_its_end_with_its_exit_code(run, tmp_path, monkeypatch):
+def test_a_job_is_followed_to_its_end_with_its_exit_code(run_to, tmp_path, monkeypatch):
     path = tmp_path / "m.run.json"
     write(path, progress=STATE, dashboard="http://host:8787/status")
 
@@ -41,8 +42,7 @@ def test_a_job_is_followed_to_its_end_with_its_exit_code(run, tmp_path, monkeypa
             sleep(seconds)
 
     monkeypatch.setattr(time, "sleep", between_two_looks)
-    result = run("watch", tmp_path / "m")
-    assert result.exit_code == 75
+    result = run_to("watch", tmp_path / "m", code=75)
     assert result.stderr.splitlines() == [
         "process 1 on elsewhere, since then",
         "dashboard: http://host:8787/status",
@@ -52,10 +52,9 @@ def test_a_job_is_followed_to_its_end_with_its_exit_code(run, tmp_path, monkeypa
     assert result.stdout == "failed after 5.0 s, exit code 75\nClusterError: gone\n"
 
 
-def test_a_job_that_is_done_is_told_at_once_and_as_json(run, tmp_path):
+def test_a_job_that_is_done_is_told_at_once_and_as_json(run_to, tmp_path):
     write(tmp_path / "m.run.json", status="done", exit_code=0, model_sha256="ab" * 32)
-    result = run("watch", tmp_path, "--json")
-    assert result.exit_code == 0
+    result = run_to("watch", tmp_path, "--json")
     assert json.loads(result.stdout)["model_sha256"] == "ab" * 32
     assert result.stderr == ""
 
@@ -70,10 +69,9 @@ def test_a_job_that_is_done_is_told_at_once_and_as_json(run, tmp_path):
         {"model_sha256": 7, "status": "done"}, {"status": 3},
     ],
 )  # fmt: skip
-def test_a_damaged_record_is_named(run, tmp_path, facts):
+def test_a_damaged_record_is_named(run_to, tmp_path, facts):
     write(tmp_path / "m.run.json", **facts)
-    result = run("watch", tmp_path / "m", "--patience", "0.1")
-    assert result.exit_code == 65, result.output
+    result = run_to("watch", tmp_path / "m", "--patience", "0.1", code=65)
     assert "the run record is damaged" in result.stderr
 
 
@@ -108,27 +106,26 @@ def test_no_strange_record_hides_others_or_ends_in_a_traceback(run, tmp_path, fi
 
 
 @pytest.mark.parametrize("content", ["", "no JSON", "[1]", "{}", "[" * 100_000, '{"status": 3}'])
-def test_a_record_that_is_none_is_a_line_too(run, tmp_path, content):
+def test_a_record_that_is_none_is_a_line_too(run_to, tmp_path, content):
     write(tmp_path / "good.run.json", status="done", exit_code=0)
     (tmp_path / "m.run.json").write_text(content)
-    assert [line.split()[1] for line in run("jobs", tmp_path).stdout.splitlines()[1:]] == ["damaged", "done"]
+    assert [line.split()[1] for line in run_to("jobs", tmp_path).stdout.splitlines()[1:]] == ["damaged", "done"]
 
 
 @pytest.mark.parametrize("status", ["queued", "running", "waiting"])
-def test_a_job_is_dead_when_its_record_says_so(run, tmp_path, status):
+def test_a_job_is_dead_when_its_record_says_so(run_to, tmp_path, status):
     for name, age in (("young", 100), ("old", 400)):
         updated = (datetime.now(UTC) - timedelta(seconds=age)).isoformat()
         write(tmp_path / f"{name}.run.json", status=status, job={"dead_after": 300.0}, updated=updated)
     write(tmp_path / "no.run.json", status=status, updated=(datetime.now(UTC) - timedelta(seconds=100)).isoformat())
-    rows = [json.loads(line) for line in run("jobs", tmp_path, "--json").stdout.splitlines()]
+    rows = [json.loads(line) for line in run_to("jobs", tmp_path, "--json").stdout.splitlines()]
     found = {os.path.basename(row["job"]): row["status"] for row in rows}
     assert found == {"young": status, "old": "dead", "no": "dead"}
 
 
-def test_silence_is_death(run, tmp_path):
+def test_silence_is_death(run_to, tmp_path):
     write(tmp_path / "m.run.json", progress=STATE)
-    result = run("watch", tmp_path / "m", "--patience", "1")
-    assert result.exit_code == 75
+    result = run_to("watch", tmp_path / "m", "--patience", "1", code=75)
     assert "dead" in result.stdout
     assert "process 1 on elsewhere has not renewed its record for 1 seconds" in result.stdout
     assert "Run its command again" in result.stdout
@@ -145,15 +142,6 @@ def test_a_process_of_this_machine_that_is_gone_is_known_at_once(tmp_path):
     assert time.monotonic() - begin < 60
 
 
-def test_what_is_not_there_is_waited_for_and_then_named(run, tmp_path):
-    result = run("watch", tmp_path / "m", "--patience", "0.6")
-    assert result.exit_code == 65
-    assert "m.run.json: there is no run record" in result.stderr
-    empty = run("watch", tmp_path)
-    assert empty.exit_code == 65
-    assert "no run record is in this folder" in empty.stderr
-
-
 def test_the_newest_record_of_a_folder(tmp_path):
     for i, name in enumerate(("a.run.json", "b.run.json")):
         write(tmp_path / name)
@@ -161,20 +149,18 @@ def test_the_newest_record_of_a_folder(tmp_path):
     assert record_of(str(tmp_path)) == str(tmp_path / "b.run.json")
 
 
-def test_a_real_job_that_is_killed(run, data, tmp_path):
+def test_a_real_job_that_is_killed(run_to, data, tmp_path):
     """SIGKILL while it runs: its record says running for ever, and watch says that it is dead."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-m", "dkernel", "train", str(data / "train.parquet"), "--label", "y", "--out", "m"]
+    command = [*DKERNEL, "train", str(data / "train.parquet"), "--label", "y", "--out", "m"]
     command += ["--exclude", "price,id,note", "--progress", "json"]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as job:
+    with subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as job:
         for line in job.stderr:
             if json.loads(line).get("phase") == "survey":
                 os.kill(job.pid, signal.SIGKILL)
                 break
     record = json.loads((tmp_path / "m.run.json").read_text())
     assert (record["status"], record["pid"], record["exit_code"]) == ("running", job.pid, None)
-    result = run("watch", tmp_path / "m")
-    assert result.exit_code == 75
+    result = run_to("watch", tmp_path / "m", code=75)
     assert f"process {job.pid} on {socket.gethostname()} is gone" in result.stdout
     assert not (tmp_path / "m").exists()
 

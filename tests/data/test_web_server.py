@@ -1,8 +1,6 @@
 """Files of a web server: signed addresses, and servers that send nothing but the whole file."""
 
 import gzip
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pandas as pd
@@ -12,6 +10,7 @@ from dkernel.data import open_source
 from dkernel.data.paths import expand
 from dkernel.data.store import locate
 from dkernel.errors import DataError
+from tests.web import serve
 
 ROWS = 400_000  # 9 MB of text, more than what is asked for at one time
 SIGNED = "?X-Amz-Date=2026.01&X-Amz-Signature=1f/3a*"
@@ -34,32 +33,8 @@ def folder(tmp_path_factory):
 def site(request, folder):
     """The address of a server that has ranges, or says that it has none, or does not say so."""
 
-    class Answers(BaseHTTPRequestHandler):
-        def do_GET(self):
-            path = folder / self.path.partition("?")[0].lstrip("/")
-            whole = path.read_bytes() if path.is_file() else b""
-            first, _, last = self.headers.get("Range", "bytes=-").removeprefix("bytes=").partition("-")
-            ranged = request.param == "bytes" and first
-            body = whole[int(first) : int(last or len(whole)) + 1] if ranged else whole
-            self.send_response(404 if not path.is_file() else 206 if ranged else 200)
-            self.send_header("Content-Length", str(len(body)))
-            if ranged:
-                self.send_header("Content-Range", f"bytes {first}-{last}/{len(whole)}")
-            if request.param != "silent":
-                self.send_header("Accept-Ranges", request.param)
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(body)
-
-        do_HEAD = do_GET  # noqa: N815
-
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with serve(folder, request.param) as place:
+        yield f"http://{place}"
 
 
 @pytest.mark.parametrize("name", ["d.csv", "d.csv.gz", "d.parquet", "d.npy", "d.npz", "e.npz"])
