@@ -36,6 +36,25 @@ def paired_difference(
     return mean, float(np.sqrt(np.square(share) @ np.square(difference - mean)))
 
 
+def clearly_more(
+    one: NDArray[np.float64], other: NDArray[np.float64], weight: NDArray[np.float64] | None
+) -> bool:
+    """True if more rows of `one` are wrong, 1 or 0 each (n,), by a row and more than one standard error.
+
+    A single row that differs is above its own standard error whatever n is, so McNemar's correction for continuity
+    takes one row from the difference, the heaviest of those that differ.
+
+    Examples
+    --------
+    >>> right = np.zeros(100)
+    >>> [clearly_more((np.arange(100) < wrong) * 1.0, right, None) for wrong in (1, 2, 3)]
+    [False, False, True]
+    """
+    share = np.ones(len(one)) if weight is None else weight
+    difference, error = paired_difference(one, other, weight)
+    return bool(difference - (share * np.abs(one - other)).max(initial=0.0) / share.sum() > error)
+
+
 @dataclass(frozen=True, eq=False)
 class ScoreHistogram:
     """Weight of the negative and of the positive rows at each score; scores that share a bin count as ties.

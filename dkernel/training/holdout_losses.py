@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from dkernel.losses.losses import Loss
-from dkernel.losses.metrics import paired_difference
+from dkernel.losses.metrics import clearly_more, paired_difference
 from dkernel.losses.scoring import BY_LOSS
 from dkernel.numerics.array_types import F32, F64
 from dkernel.solvers.targets import Targets
@@ -52,19 +52,10 @@ class HoldoutLosses:
         return paired_difference(other.values, self.values, self.weight)
 
     def spoils_labels(self, other: "HoldoutLosses") -> bool:
-        """True if more labels are wrong than by the other scores, by more than one standard error.
-
-        Examples
-        --------
-        >>> some, none, weight = np.array([1.0, 0.0, 1.0, 0.0]), np.zeros(4), np.ones(4)
-        >>> one, other = (HoldoutLosses("squared", none, wrong, weight) for wrong in (some, none))
-        >>> one.spoils_labels(other), other.spoils_labels(one)
-        (True, False)
-        """
+        """True if clearly more labels are wrong than by the other scores; False of numbers."""
         if self.wrong is None or other.wrong is None:
             return False
-        more, error = paired_difference(self.wrong, other.wrong, self.weight)
-        return more > error
+        return clearly_more(self.wrong, other.wrong, self.weight)
 
 
 class JudgedFit(Protocol):

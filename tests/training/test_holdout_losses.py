@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from dkernel.training.holdout_losses import HoldoutLosses, best_fit
+from dkernel.training.selection.evaluation import CandidateLoss
+from dkernel.training.selection.joint_loss import JointTrial
 from dkernel.training.stage_result import LocalStage, best_stage
 
 ROWS = 400
@@ -37,3 +39,18 @@ def test_the_smallest_loss_wins_unless_it_spoils_labels(judged, best):
 def test_stages_are_compared_as_ways_are(judged, best):
     stages = [LocalStage("machine", [], {}, "why", losses=each) for each in judged]
     assert best_stage([LocalStage(None, [], {}, "none: no gain"), *stages]).losses is judged[best]
+
+
+@pytest.mark.parametrize(
+    ("more", "fewer", "clear"),
+    [(1, 0, False), (2, 0, False), (3, 0, True), (5, 4, False), (9, 4, True), (0, 3, False)],
+)
+@pytest.mark.parametrize("weight", [1.0, 3.0])
+def test_a_single_row_spoils_no_labels(more, fewer, clear, weight):
+    """A row that differs is above its own standard error however many others do not."""
+    at = np.arange(ROWS)
+    spoilt, other = at < more, (at >= more) & (at < more + fewer)
+    one, two = (HoldoutLosses("squared", at, wrong * 1.0, np.full(ROWS, weight)) for wrong in (spoilt, other))
+    assert one.spoils_labels(two) is clear
+    usual, joint = (CandidateLoss(0.5, np.zeros(1), wrong=wrong) for wrong in (spoilt, other))
+    assert JointTrial(None, None, joint, usual, 1.0).is_better() is clear

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dkernel.features import Scaling
 from dkernel.losses.losses import Loss
+from dkernel.losses.metrics import clearly_more
 from dkernel.solvers.batch_methods import JUDGING_READINGS, JUDGING_TOLERANCE, minimize
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.cost import COMPONENT64_FLOPS
@@ -79,10 +80,9 @@ class JointTrial:
         return self.result.wrong, self.usual.wrong
 
     def is_better(self) -> bool:
-        """True if it has fewer wrong labels by more than one standard error."""
+        """True if the best kernel labels clearly more rows wrong."""
         one, other = self.wrong
-        gain = other.astype(np.float64) - one
-        return bool(gain.mean() > gain.std() / np.sqrt(len(gain)))
+        return clearly_more(other.astype(np.float64), one.astype(np.float64), None)
 
     def explain(self, usual: Candidate, loss: Loss) -> str:
         """The errors of both, in words."""
