@@ -36,9 +36,7 @@ def paired_difference(
     return mean, float(np.sqrt(np.square(share) @ np.square(difference - mean)))
 
 
-def clearly_more(
-    one: NDArray[np.float64], other: NDArray[np.float64], weight: NDArray[np.float64] | None
-) -> bool:
+def clearly_more(one: NDArray[np.float64], other: NDArray[np.float64], weight: NDArray[np.float64] | None) -> bool:
     """True if more rows of `one` are wrong, 1 or 0 each (n,), by a row and more than one standard error.
 
     A single row that differs is above its own standard error whatever n is, so McNemar's correction for continuity

@@ -31,8 +31,8 @@ class Way:
 
         Examples
         --------
-        >>> Way("kernel", "grids").text, Way("none", "cells").text
-        ('components + grids', 'cells')
+        >>> Way("kernel", "cells").text, Way("none", "grids").text
+        ('components + cells', 'grids')
         """
         first = "components" if self.features == "kernel" else "none"
         return " + ".join(name for name in (first, self.local) if name != "none")
@@ -57,16 +57,21 @@ def ways_of(recipe: Recipe, stages: Collection[str]) -> tuple[Way, ...]:
     """The ways that a recipe leaves open, the simplest first, given the local stages that the budget allows; several
     run a race.
 
+    A stage that is named may learn the label itself. Of "auto" grids alone do: cells alone win nothing beside the other
+    ways (scripts/bench/CHOICES.md).
+
     Examples
     --------
-    >>> [way.text for way in ways_of(Recipe(local="grids"), ["grids"])]
-    ['grids', 'components + grids']
+    >>> [way.text for way in ways_of(Recipe(), ["grids", "cells"])]
+    ['components', 'grids', 'components + grids', 'components + cells']
+    >>> [way.text for way in ways_of(Recipe(local="cells"), ["cells"])]
+    ['cells', 'components + cells']
     >>> [way.text for way in ways_of(Recipe(local="grids", gamma=0.5), ["grids"])]
     ['components + grids']
     """
-    if is_open(recipe) and recipe.metric in ("auto", "identity"):
-        open_words = recipe.local_words(stages)
-        behind = [Way(features, word) for features in ("none", "kernel") for word in stages if word in open_words]
-        if racing := (*[Way()] * ("none" in open_words), *behind):
-            return racing
-    return tuple(Way(local=stage) for stage in stages or ("none",))
+    behind = tuple(Way(local=word) for word in stages)
+    if not is_open(recipe) or recipe.metric not in ("auto", "identity"):
+        return behind or (Way(),)
+    if recipe.local == "auto":
+        return Way(), *[GRIDS_ALONE] * (GRIDS_ALONE.local in stages), *behind
+    return (*[Way("none", word) for word in stages], *behind) or (Way(),)
