@@ -1,6 +1,7 @@
 """The settings of cells: the axes of a search, where it begins and how it goes on."""
 
 from collections.abc import Callable
+from math import inf
 
 from dkernel.model.local.cells import SMOOTHNESS, CellSettings
 from dkernel.training.selection.descent import Place, descend
@@ -38,18 +39,23 @@ def best_cells_anywhere(loss: Callable[[Place], float]) -> Place:
     return _local_minimum(loss, min(starts, key=loss))
 
 
-def search_cells(loss: Callable[[Place], float], start: Place | None, effort: str) -> Place:
+def search_cells(loss: Callable[[Place], float], start: Place | None, effort: str, before: float = inf) -> Place:
     """Search the place of the smallest loss of cells on the rows of a fit.
+
+    Where the settings of a race gain nothing no others are tried, unless the effort is high: of eleven sets either they
+    gain four standard errors, or none beside them gains two (scripts/bench/CHOICES.md).
 
     Parameters
     ----------
     start : the best place of a race, beside which to search; None for a search anywhere
     effort : of the recipe; a high one searches both beside it and anywhere
+    before : loss without cells; infinite where they stay in any case
     """
-    ends = [] if start is None else [best_cells(loss, start)]
-    if start is None or effort == "high":
-        ends.append(best_cells_anywhere(loss))
-    return min(ends, key=loss)
+    if start is None:
+        return best_cells_anywhere(loss)
+    if effort == "high":
+        return min(best_cells(loss, start), best_cells_anywhere(loss), key=loss)
+    return start if loss(start) >= before else best_cells(loss, start)
 
 
 def _local_minimum(loss: Callable[[Place], float], place: Place) -> Place:

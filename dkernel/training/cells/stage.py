@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 import numpy as np
@@ -274,11 +274,11 @@ def _choose(
         )
         return rows_and_losses if rows_and_losses[0].any() else NO_ROWS
 
-    def loss(place: Place) -> float:
-        weight, _, after = losses(place)
-        return float(np.average(after, weights=weight))
+    def loss(place: Place, row: int = 2) -> float:
+        return float(np.average(losses(place)[row], weights=losses(place)[0]))
 
-    best = search_cells(loss, start, effort)
-    weight, before, after = losses(best)
-    gain, error = paired_difference(before, after, weight)
+    before = inf if start is None or not residual.judges else loss(start, 1)
+    best = search_cells(loss, start, effort, before)
+    weight, without, after = losses(best)
+    gain, error = paired_difference(without, after, weight)
     return best, (loss(best) + gain, loss(best), error)

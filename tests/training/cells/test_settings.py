@@ -2,7 +2,7 @@
 
 import pytest
 
-from dkernel.training.cells.settings import MIDDLE_CELLS, SIZES, best_cells, best_cells_anywhere
+from dkernel.training.cells.settings import MIDDLE_CELLS, SIZES, best_cells, best_cells_anywhere, search_cells
 from dkernel.training.selection.descent import Place
 
 
@@ -49,3 +49,12 @@ def test_another_ridge_is_followed_by_another_width():
         return abs(width - (3 if ridge < 2 else 1)) + 2.5 * ridge + sum(rest)
 
     assert best_cells(loss, (1, 2, 0, 0)) == (3, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("effort", "before", "found"),
+    [("normal", 0.0, (1, 3, 0, 0)), ("normal", 100.0, (3, 1, 0, 0)), ("high", 0.0, (3, 1, 0, 0))],
+)
+def test_cells_of_a_race_that_gain_nothing_end_the_search(effort: str, before: float, found: Place) -> None:
+    assert search_cells(valley, (1, 3, 0, 0), effort, before) == found
+    assert search_cells(valley, None, "normal", before) == (3, 1, 0, 0)
