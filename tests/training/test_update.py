@@ -103,13 +103,16 @@ def chosen_once(monkeypatch):
     ],
 )
 def test_one_row_in_a_hundred_leaves_the_error_of_a_refit(stage, rows, n, seeds, chosen_once):
-    """The mean error over some seeds is at most half a standard error above that of a refit."""
+    """The mean error over some seeds is at most half a standard error above that of a refit.
+
+    The frequencies are the same for both: other landmarks, which more rows give, move the error by .0017 (of .072).
+    """
     X_test, y_test = rows(10_000, 99)
     off, errors = [], []
     for seed in range(seeds):
         X, y = rows(n + n // 100, seed)
         chosen_once.clear()
-        settings = GLOBAL | {"gamma": 0.1, "random_state": seed}
+        settings = GLOBAL | {"features": "fourier", "gamma": 0.1, "random_state": seed}
         model = KernelRegressor(**LARGER[stage], **settings).fit(X[:n], y[:n]).model_
         whole = np.square(KernelRegressor(**LARGER[stage], **settings).fit(X, y).predict(X_test) - y_test)
         assert model.local is not None
