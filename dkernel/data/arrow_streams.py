@@ -13,6 +13,8 @@ from itertools import chain
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from dask.base import is_dask_collection
+
 from dkernel.data.paths import File, expand
 from dkernel.data.scratch import Scratch, make_scratch_folder
 from dkernel.errors import DataError
@@ -33,6 +35,8 @@ def is_stream(rows: Any) -> bool:
     >>> is_stream(pandas.DataFrame()), is_stream(table), is_stream(table.to_reader())
     (False, False, True)
     """
+    if is_dask_collection(rows):  # of which a Delayed seems to have every attribute
+        return False
     if hasattr(rows, "collect_batches") or hasattr(rows, "to_pyarrow_batches"):
         return True
     in_memory = hasattr(rows, "iloc") or (hasattr(rows, "to_pandas") and hasattr(rows, "__len__"))

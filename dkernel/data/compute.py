@@ -2,22 +2,46 @@
 
 import importlib
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any
 
 import dask.base
 from dask import config
 from dask.threaded import get as get_threaded
 
+from dkernel.errors import ClusterError, UnsupportedError
 from dkernel.numerics.threads import usable_cores
 
 
 def dask_compute(*collections: Any) -> tuple[Any, ...]:
     """`dask.compute`, by threads where there is no client; Dask itself imports distributed to look for one."""
-    if _alone():
+    if config.get("scheduler", None) not in (None, "dask.distributed"):
+        values: tuple[Any, ...] = dask.base.compute(*collections)
+        return values
+    if (client := _client()) is None:
         return compute_by_threads(*collections)
-    values: tuple[Any, ...] = dask.base.compute(*collections)
-    return values
+    refuse_asynchronous(client)
+    try:
+        return tuple(dask.base.compute(*collections))
+    except CancelledError:
+        raise lost_rows(client.scheduler.address) from None
+
+
+def refuse_asynchronous(client: Any) -> None:
+    """Refuse a client that answers with coroutines."""
+    if client.asynchronous:
+        raise UnsupportedError(
+            "dkernel waits for its results, which an asynchronous Client cannot do: pass Client(..., "
+            "asynchronous=False)."
+        )
+
+
+def lost_rows(address: str) -> ClusterError:
+    """The error for rows that the caller has persisted on the cluster at this address, and which are there no more."""
+    return ClusterError(
+        f"Rows that were persisted on the cluster at {address} are lost: they were cancelled, or its scheduler ended. "
+        "Persist them again, and run this again."
+    )
 
 
 def compute_by_threads(*collections: Any, threads: int | None = None, traverse: bool = True) -> tuple[Any, ...]:
@@ -35,17 +59,15 @@ def compute_by_threads(*collections: Any, threads: int | None = None, traverse: 
     return values
 
 
-def _alone() -> bool:
-    """Whether there is no client, and no other scheduler in Dask's configuration.
+def _client() -> Any:
+    """The client of this thread, None without one.
 
     The configuration keeps naming distributed when two clients are closed in the order in which they were opened, as
     those of two threads may be; Dask then refuses to compute.
     """
-    chosen = config.get("scheduler", None)
-    if "distributed" not in sys.modules or chosen not in (None, "dask.distributed"):
-        return not chosen
+    if "distributed" not in sys.modules:
+        return None
     try:
-        importlib.import_module("distributed").get_client()
+        return importlib.import_module("distributed").get_client()
     except ValueError:
-        return True
-    return False
+        return None

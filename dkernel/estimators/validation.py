@@ -14,9 +14,9 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from dkernel.data import Source, from_arrays, open_source
 from dkernel.data.block import as_label, holds_lists, is_missing, targets_in
-from dkernel.data.collections.dask_arrays import first_rows, is_dask
+from dkernel.data.collections.dask_arrays import first_rows, is_dask, refuse_parts
 from dkernel.data.collections.object_arrays import holds_objects, object_table
-from dkernel.data.collections.tables import as_frame, matrix, refuse_futures, refuse_no_table, with_types
+from dkernel.data.collections.tables import as_frame, matrix, refuse_no_table, with_types
 from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals
@@ -100,7 +100,7 @@ def dtype_of_rows(X: Any) -> str:
         else:
             head = with_types(X[:HEAD]) if not is_frame(X) else X.iloc[:HEAD]
             head = numbers(head.select_dtypes("number")) if is_frame(head) else np.asarray(head)
-    except (TypeError, ValueError, DataError):  # the later checks say what is wrong
+    except (AttributeError, TypeError, ValueError, DataError):  # the later checks say what is wrong
         return "float32"
     return dtype_for(head if head is None or head.ndim == 2 else None)
 
@@ -157,8 +157,8 @@ def source_of(
             "batches, as of a LazyFrame of Polars, a relation of DuckDB or a RecordBatchReader (of a Dataset of Arrow: "
             "dataset.scanner().to_reader()). Else give X without the labels, and these as y."
         )
-    refuse_futures(X, y, sample_weight)
     refuse_no_table(X)
+    refuse_parts(y, sample_weight)
     # All kernels that kernel="auto" chooses from take numbers.
     kernel = parse("gaussian" if isinstance(estimator.kernel, str) and estimator.kernel == "auto" else estimator.kernel)
     objects = holds_objects(kernel, X)
@@ -199,6 +199,7 @@ def _check_names(estimator: Any, columns: list[str], fitting: bool) -> None:
 
 def as_plain(y: Any, classes: bool = True) -> Any:
     """A label in memory as pandas or numpy has it; classes that are Python objects in the type of their values."""
+    refuse_parts(y)
     if hasattr(y, "to_pandas") and not hasattr(y, "iloc"):
         y = y.to_pandas()
     values = np.asarray(y)
@@ -268,6 +269,7 @@ def rows_for(machine: Any, X: Any) -> Any:
     Rows of other columns than those of the fit are refused.
     """
     model = machine.model_
+    refuse_no_table(X)
     if model.encoding is not None and hasattr(machine, "feature_names_in_"):
         X = as_frame(X, model.columns)
     return check_table(machine, X if model.objects else with_types(X), objects=bool(model.objects))

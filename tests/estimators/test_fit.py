@@ -1,6 +1,5 @@
 """Fits through the estimators: the command's bytes, every executor's bits, bad input, every kind of label."""
 
-import asyncio
 import hashlib
 
 import dask.array as da
@@ -20,7 +19,7 @@ import dkernel
 from dkernel import Gaussian, KernelClassifier, KernelRegressor, Linear, errors, open_source
 from dkernel.cli import main
 from dkernel.data import from_arrays
-from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.errors import DataError, RecipeError
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.training.fit import train
@@ -81,18 +80,6 @@ def test_under_a_client_the_same_bits_and_one_model_a_worker(shared_cluster):
         again = dkernel.NystromFeatures(gamma=0.4, n_components=100).fit(lazy[0])
         np.testing.assert_array_equal(again.whitening_, features.whitening_)
         np.testing.assert_allclose(again.transform(lazy[0]).compute(), features.transform(X), atol=1e-6)
-
-
-@pytest.mark.cluster
-def test_an_asynchronous_client_is_refused():
-    async def fit():
-        async with distributed.Client(
-            processes=False, asynchronous=True, n_workers=1, dashboard_address=":0", silence_logs=50
-        ):
-            with pytest.raises(UnsupportedError, match="asynchronous"):
-                KernelClassifier(**SMALL).fit(*ball(200))
-
-    asyncio.run(fit())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from uuid import uuid4
 from dask.delayed import delayed
 
 from dkernel.data.block import targets_in
-from dkernel.data.collections.dask_arrays import dense_blocks, find_name
+from dkernel.data.collections.dask_arrays import dense_blocks, find_name, refuse_parts
 from dkernel.data.collections.object_arrays import find_kinds, holds_objects, object_table
 from dkernel.data.collections.rows import GivenRows, Part
 from dkernel.data.collections.tables import (
@@ -18,7 +18,6 @@ from dkernel.data.collections.tables import (
     column_names,
     has_missing,
     holds_columns,
-    refuse_futures,
     stays_sparse,
     to_table,
     types_in,
@@ -75,7 +74,7 @@ def from_arrays(
     again = {**locals(), "holes": True}
     if dtype not in ("float32", "float64"):
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
-    refuse_futures(X, y, weight)
+    refuse_parts(X, y, weight)
     parsed = None if kernel is None else parse(kernel)
     if stays_sparse(X, sparse):  # its many columns are numbers, and have numbers for names
         columns = columns if isinstance(columns, RangeNames) else RangeNames(0, int(X.shape[1]))

@@ -1,6 +1,7 @@
 """Dask collections made regular: known chunks, one column block, y and weight cut as X, a small graph a chunk."""
 
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,19 @@ def is_dask(value: Any) -> bool:
     return bool(is_dask_collection(value))
 
 
+def refuse_parts(*values: Any) -> None:
+    """Refuse what Dask has but arrays and frames, and lists of it, with the calls that make these."""
+    for value in values:
+        part = value[0] if isinstance(value, list | tuple) and value else value
+        future = "distributed" in sys.modules and isinstance(part, sys.modules["distributed"].Future)
+        if future or (is_dask(part) and not hasattr(type(part), "ndim")):
+            raise DataError(
+                f"A {type(part).__name__}, or a list of such, is no array and no frame. Make one by da.from_delayed("
+                "part, shape, dtype) and da.concatenate, or by dd.from_delayed(parts) of frames and bag.to_dataframe(),"
+                " or give what it holds: part.compute(), future.result()."
+            )
+
+
 def place_in_memory(row: int, first: int = 0) -> str:
     """The place of a row of what is in memory, or of a chunk that begins at `first`."""
     return f"X and y, row {first + row}"
@@ -41,6 +55,7 @@ def find_name(values: Any, default: str) -> str:
 
 def compute_values(values: tuple[Any, ...], compute: Callable[..., Any]) -> tuple[Any, ...]:
     """The values, computed where they are Dask's."""
+    refuse_parts(*values)
     lazy = [i for i, v in enumerate(values) if is_dask(v)]
     computed = list(values)
     for i, v in zip(lazy, compute(*(values[i] for i in lazy)) if lazy else (), strict=True):

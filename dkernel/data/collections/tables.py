@@ -1,6 +1,5 @@
 """A table in memory, a data frame or an array: its names, rows and columns, as numbers and as Arrow has them."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from dkernel.data.arrow import as_native, is_bytes, text_of_bytes
 from dkernel.data.arrow_streams import is_stream
 from dkernel.data.block import COLUMN_KINDS, is_of_numbers, kind_of_dtype
-from dkernel.data.collections.dask_arrays import dense, is_dask
+from dkernel.data.collections.dask_arrays import dense, is_dask, refuse_parts
 from dkernel.data.encoding.tables import code_column, column_numbers
 from dkernel.data.object_columns import NUMBERS, TIMES, kind_name
 from dkernel.data.readers.array_file import fill_block
@@ -296,20 +295,11 @@ def refuse_no_table(X: Any) -> None:
     """Refuse what could become a table, with the call that makes it one."""
     if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # a sparse matrix may be a mapping
         raise DataError("X is a dict, and a table is needed: pandas.DataFrame(X) if it holds columns.")
+    refuse_parts(X)
     if is_stream(X):
         raise DataError(
             f"X is a {type(X).__name__}, whose rows come in batches: fit, predict and score take it, this call "
             "needs a frame or an array in memory, such as X.collect() of Polars or X.df() of DuckDB."
-        )
-
-
-def refuse_futures(*values: Any) -> None:
-    """Refuse lists of Dask's futures, with the calls that make collections of them."""
-    firsts = [value[0] for value in values if isinstance(value, list | tuple) and value]
-    if "distributed" in sys.modules and any(isinstance(item, sys.modules["distributed"].Future) for item in firsts):
-        raise DataError(
-            "A list of futures is no collection: make one by da.concatenate([da.from_delayed(future, shape, dtype), "
-            "...]) of arrays, or by dd.from_delayed(futures) of frames."
         )
 
 

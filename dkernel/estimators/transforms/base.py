@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from dkernel.data import Source
-from dkernel.data.collections.dask_arrays import is_dask
+from dkernel.data.collections.dask_arrays import is_dask, refuse_parts
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import NamedParameters, check_parameters
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, content_key
@@ -51,6 +51,7 @@ class Unsupervised(NamedParameters, BaseEstimator):
             If the data hold values that are not finite numbers, or too few rows.
         """
         check_parameters(self)
+        refuse_parts(X)
         self._learn(X)
         return self
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data import Source, from_arrays
+from dkernel.data.collections.dask_arrays import refuse_parts
 from dkernel.data.collections.tables import stays_sparse
 from dkernel.estimators.parameters import KernelLike, LandmarksLike, Seed, check_parameters
 from dkernel.estimators.transforms.base import MapTransformer, columns_of, dtype_of
@@ -211,6 +212,7 @@ class NystromFeatures(MapTransformer):
             landmarks=word,
             seed=seed_of(self.random_state),
         )
+        refuse_parts(X)
         source = source_of(self, X, dtype=dtype_of(X))
         if word == "stratified" and y is not None and not isinstance(X, Source):
             X = check_table(self, X, objects=bool(source.objects))

@@ -21,6 +21,7 @@ from dask.base import annotate, get_annotations
 from dask.delayed import Delayed
 from dask.local import get_sync
 
+from dkernel.data.compute import lost_rows, refuse_asynchronous
 from dkernel.errors import ClusterError, UnsupportedError
 from dkernel.numerics.threads import usable_cores
 from dkernel.streaming.cost import CLIENT_BASE, WORKER_BASE, Cost
@@ -91,11 +92,7 @@ class ClusterExecutor(RemoteExecutor):
     """
 
     def __init__(self, client: Client, patience: float = PATIENCE, least: int = 1, own: bool = False) -> None:
-        if client.asynchronous:
-            raise UnsupportedError(
-                "dkernel waits for its results, which an asynchronous Client cannot do: "
-                "pass Client(..., asynchronous=False)."
-            )
+        refuse_asynchronous(client)
         super().__init__()
         self.client, self.patience = client, patience
         self.address = client.scheduler.address
@@ -213,10 +210,7 @@ class ClusterExecutor(RemoteExecutor):
         kind = import_module("distributed").Future
         futures = [value for value in unit.__dask_graph__().values() if isinstance(value, kind)]
         if any(future.status == "cancelled" for future in futures):
-            raise ClusterError(
-                f"Rows that were persisted on the cluster at {self.address} are lost: they were cancelled, or its "
-                "scheduler ended. Persist them again, and fit again."
-            )
+            raise lost_rows(self.address)
         return futures
 
     def _wait_for(self, futures: Sequence[Future]) -> None:
