@@ -20,11 +20,11 @@ def cancel_command(run: str, patience: float | None, debug: bool) -> None:  # no
     \b
     dkernel cancel model.safetensors
     """
-    from dkernel.cli.diagnostics.follow import follow, is_over, read_record, record_of
+    from dkernel.cli.diagnostics.follow import find_record, follow, is_over, read_record
     from dkernel.cli.driver import clear_cancel, request_cancel
     from dkernel.errors import DataError, mask_urls
 
-    where = record_of(run)
+    where = find_record(run)
     record: dict[str, Any] | None = read_record(where)
     if record is None:
         raise DataError(f"{where}: there is no run record. Name the job as dkernel train --detach printed it.")

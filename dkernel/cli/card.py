@@ -15,7 +15,7 @@ _LIMITS = (
 )
 
 
-def card_of(path: str, header: Mapping[str, Any]) -> str:
+def make_card(path: str, header: Mapping[str, Any]) -> str:
     """The page of a model.
 
     Parameters

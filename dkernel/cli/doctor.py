@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.options import connect_arguments, print_config, scratch_of
+from dkernel.cli.options import connect_arguments, print_config, scratch_folders
 from dkernel.cli.outputs import check_outputs
 from dkernel.cli.tables import align_columns
-from dkernel.cli.train import open_for, recipe_of, train_command
+from dkernel.cli.train import make_recipe, open_for, train_command
 
 _FILES, _FOLDERS = ("out", "report"), ("checkpoint", "scratch")
 
@@ -81,7 +81,7 @@ def _job(values: Mapping[str, Any], client: Any) -> Any:
 
     places = {f"--{name}": _folder(values[name]) for name in _FILES if values.get(name)}
     places |= {f"--{name}": values[name] for name in _FOLDERS if values.get(name)}
-    beside, copied = scratch_of(values).beside, values["encoding"] or any(map(_is_packed, values["data"]))
+    beside, copied = scratch_folders(values).beside, values["encoding"] or any(map(_is_packed, values["data"]))
     if beside and copied:
         places["--scratch"] = beside
     # Each worker writes to --scratch; copies of the data there are read by all, rows that a worker stores by itself.
@@ -95,7 +95,7 @@ def _job(values: Mapping[str, Any], client: Any) -> Any:
         return Asked(**asked)
     try:
         check_outputs()
-        recipe = recipe_of(values)
+        recipe = make_recipe(values)
         source, recipe = _open(values, recipe, client)
     except (DKernelError, OSError) as error:
         return Asked(**asked, trouble=str(error))

@@ -26,7 +26,7 @@ from uuid import uuid4
 
 import click
 
-from dkernel.cli.diagnostics.follow import cancel_file_of, is_over, is_stale, log_of, read_record
+from dkernel.cli.diagnostics.follow import cancel_file, find_log, is_over, is_stale, read_record
 from dkernel.cli.exit_codes import AGAIN, GRACE
 from dkernel.cli.options import config_text, named_files
 from dkernel.cli.run_record import JOB, REMOTE_HEARTBEAT, Record, default_record
@@ -165,7 +165,7 @@ def _run(job: ClusterJob, words: list[str], folder: str, left: int) -> int:
     """Run the command once, until it ends or the job is cancelled."""
     settings = {name: value for name, value in os.environ.items() if not name.startswith("DKERNEL_")}
     settings[JOB] = json.dumps({**job.entry(left), "command": job.command})
-    log, pause = _Log(log_of(job.record), Path(folder, "log")), _pause_of(job)
+    log, pause = _Log(find_log(job.record), Path(folder, "log")), _poll_seconds(job)
     log.add(f"{datetime.now(UTC).isoformat(timespec='seconds')} on {platform.node()}\n")
     with open(log.here, "ab") as out:
         process = subprocess.Popen(words, cwd=folder, env=settings, stdin=subprocess.PIPE, stdout=out, stderr=out)
@@ -215,31 +215,31 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:
     return None
 
 
-def _pause_of(job: ClusterJob) -> float:
+def _poll_seconds(job: ClusterJob) -> float:
     """Seconds between two looks for the cancel file."""
     return REMOTE_HEARTBEAT if is_url(job.record) else _LOOK
 
 
 def _is_cancelled(job: ClusterJob, seconds: float = 0.0) -> bool:
     """Wait up to `seconds` for the cancel file; True if it is there."""
-    end, (store, name) = time.monotonic() + seconds, locate(cancel_file_of(job.record))
+    end, (store, name) = time.monotonic() + seconds, locate(cancel_file(job.record))
     while True:
         with suppress(DKernelError):  # a store that does not answer now
             if store.has(name):
                 return True
         if (left := end - time.monotonic()) <= 0:
             return False
-        time.sleep(min(_pause_of(job), left))
+        time.sleep(min(_poll_seconds(job), left))
 
 
 def request_cancel(record: str) -> None:
     """Ask the driver of a job to end it."""
-    write_whole(cancel_file_of(record), b"")
+    write_whole(cancel_file(record), b"")
 
 
 def clear_cancel(record: str) -> None:
     """Let a job go on, or begin again."""
-    store, name = locate(cancel_file_of(record))
+    store, name = locate(cancel_file(record))
     store.remove(name)
 
 

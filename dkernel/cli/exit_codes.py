@@ -63,12 +63,12 @@ class Paused(Stopped):
     """SIGTERM arrived, and a checkpoint holds the progress."""
 
 
-def code_of(error: BaseException) -> int:
+def exit_code(error: BaseException) -> int:
     """Exit code for an error that ended a command.
 
     Examples
     --------
-    >>> code_of(DataError("no column 'y'")), code_of(MemoryError()), code_of(KeyboardInterrupt())
+    >>> exit_code(DataError("no column 'y'")), exit_code(MemoryError()), exit_code(KeyboardInterrupt())
     (65, 75, 130)
     """
     if isinstance(error, KeyboardInterrupt):
@@ -105,8 +105,8 @@ class ExitCodeCommand(Grouped):
         except BaseException as error:
             _report(error, ctx)
             if isinstance(error, KeyboardInterrupt | Stopped):
-                threading.Thread(target=_end_process, args=(code_of(error),), daemon=True).start()
-            ctx.exit(code_of(error))
+                threading.Thread(target=_end_process, args=(exit_code(error),), daemon=True).start()
+            ctx.exit(exit_code(error))
 
 
 @contextmanager
@@ -144,7 +144,7 @@ def _end_process(code: int) -> None:
 def _report(error: BaseException, ctx: click.Context) -> None:
     if ctx.params.get("debug"):
         click.echo(mask_urls("".join(traceback.format_exception(error))), err=True, nl=False)
-    message, code, checkpoint = _message(error, ctx), code_of(error), ctx.params.get("checkpoint")
+    message, code, checkpoint = _message(error, ctx), exit_code(error), ctx.params.get("checkpoint")
     if code == AGAIN and checkpoint is not None and not isinstance(error, Stopped):
         kept = _describe_checkpoint(checkpoint)
         message += f" {kept[0].upper()}{kept[1:]}."

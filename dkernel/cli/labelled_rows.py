@@ -18,9 +18,9 @@ from dkernel.cli.options import (
     note_rejected,
     print_config,
     require_options,
-    scratch_of,
+    scratch_folders,
     scratch_option,
-    svmlight_of,
+    svmlight_arguments,
     svmlight_options,
 )
 from dkernel.cli.outputs import check_model_place, check_outputs
@@ -96,8 +96,8 @@ def _open(
         kernel=model.map.kernel,
         **reading_arguments(model),
         max_bad_rows=values["max_bad_rows"],
-        scratch=scratch_of(values),
-        **svmlight_of(values),
+        scratch=scratch_folders(values),
+        **svmlight_arguments(values),
         allow_extra=values["allow_extra"],
         known=model.known_columns,
         label_as=label_as,

@@ -296,7 +296,7 @@ def note_rejected(source: Any) -> dict[str, Any]:
     return {**counts, "rejects": listed} if listed else counts
 
 
-def svmlight_of(values: Mapping[str, Any]) -> dict[str, Any]:
+def svmlight_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
     """Give the options of files as arguments of `open_source`."""
     based = {"auto": None, "yes": True, "no": False}[values["zero_based"]]
     if values["delimiter"] is not None and len(values["delimiter"].encode()) != 1:
@@ -406,7 +406,7 @@ def require_options(ctx: click.Context, values: Mapping[str, Any], names: Iterab
             raise click.MissingParameter(ctx=ctx, param=spelled[name])
 
 
-def scratch_of(values: Mapping[str, Any]) -> Any:
+def scratch_folders(values: Mapping[str, Any]) -> Any:
     """The folders for copies of the data that the options name."""
     from dkernel.data.scratch import Scratch
     from dkernel.data.store import is_url

@@ -57,10 +57,10 @@ def _unnamed_outputs(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
         yield (record := str(default_record(out))), "the run record"
     if record and values.get("detach"):
-        from dkernel.cli.diagnostics.follow import cancel_file_of, log_of
+        from dkernel.cli.diagnostics.follow import cancel_file, find_log
 
-        yield log_of(record), "the log of the job"
-        yield cancel_file_of(record), "the file that ends the job"
+        yield find_log(record), "the log of the job"
+        yield cancel_file(record), "the file that ends the job"
 
 
 def check_model_place(values: Mapping[str, Any], begun: bool = False) -> None:

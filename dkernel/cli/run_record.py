@@ -20,7 +20,7 @@ from typing import Any
 
 from dkernel.cli.diagnostics.follow import DEAD_AFTER, HEARTBEAT
 from dkernel.cli.diagnostics.memory_usage import PeakMemory
-from dkernel.cli.exit_codes import AGAIN, Stopped, code_of, start_collector
+from dkernel.cli.exit_codes import AGAIN, Stopped, exit_code, start_collector
 from dkernel.cli.options import show_progress
 from dkernel.data.store import is_url, locate, write_whole
 from dkernel.data.writers.atomic import write_file
@@ -88,7 +88,7 @@ class Record:
                 if not self.facts.get("skipped"):
                     self.facts.pop("before", None)  # the output is now of this run
             except BaseException as error:
-                code = code_of(error)
+                code = exit_code(error)
                 status = "stopped" if isinstance(error, KeyboardInterrupt | Stopped) else "failed"
                 if code == AGAIN and self.facts.get("job", {}).get("retries_left"):
                     status = "waiting"  # its driver runs it again

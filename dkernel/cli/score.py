@@ -26,9 +26,9 @@ from dkernel.cli.options import (
     print_config,
     require_options,
     run_options,
-    scratch_of,
+    scratch_folders,
     scratch_option,
-    svmlight_of,
+    svmlight_arguments,
     svmlight_options,
 )
 from dkernel.cli.outputs import check_outputs
@@ -115,8 +115,8 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
     reading = {
         "allow_extra": values["allow_extra"],
         "exclude": values["exclude"] or (),
-        "scratch": scratch_of(values),
-        **svmlight_of(values),
+        "scratch": scratch_folders(values),
+        **svmlight_arguments(values),
     }
     with open_run(record, values, place) as (progress, executor):
         result, source = score_files(

@@ -33,7 +33,7 @@ def show_command(model: str, json: bool, markdown: bool, out: str | None, **valu
     dkernel show model.safetensors --json | jq .recipe
     dkernel show model.safetensors --markdown --out README.md
     """
-    from dkernel.cli.card import card_of
+    from dkernel.cli.card import make_card
     from dkernel.data.store import write_whole
     from dkernel.model.model_file import read_header
 
@@ -42,9 +42,9 @@ def show_command(model: str, json: bool, markdown: bool, out: str | None, **valu
         check_model_place({"out": out, "overwrite": values["overwrite"]})
     header = read_header(model)
     if out is not None:
-        write_whole(out, card_of(model, header).encode("utf-8", "backslashreplace"))
+        write_whole(out, make_card(model, header).encode("utf-8", "backslashreplace"))
     elif markdown:
-        click.echo(card_of(model, header), nl=False)
+        click.echo(make_card(model, header), nl=False)
     else:
         click.echo(json_.dumps(header, sort_keys=True) if json else "\n".join(_lines(model, header, values["all"])))
 

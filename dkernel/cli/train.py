@@ -29,10 +29,10 @@ from dkernel.cli.options import (
     report_option,
     require_options,
     run_options,
-    scratch_of,
+    scratch_folders,
     scratch_option,
     setting,
-    svmlight_of,
+    svmlight_arguments,
     svmlight_options,
     weight_option,
 )
@@ -129,7 +129,7 @@ def train_command(ctx: click.Context, /, **values: Any) -> None:
     dkernel train data.parquet --label y -o model.safetensors
     dkernel train data/ --label price --task regress -o m.safetensors --workers 4
     """
-    recipe = recipe_of(values)
+    recipe = make_recipe(values)
     print_config(ctx, {**values, **settle_values(values, recipe)})
     check_pairs(ctx, values, recipe)
     require_options(ctx, values, ["data", "label"] if values["dry_run"] else ["data", "label", "out"])
@@ -153,14 +153,14 @@ def train_command(ctx: click.Context, /, **values: Any) -> None:
 
 
 def _detach(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, Any]) -> None:
-    from dkernel.cli.diagnostics.follow import log_of
+    from dkernel.cli.diagnostics.follow import find_log
     from dkernel.cli.driver import submit
 
     check_outputs()
     job = submit(ctx, values, place)
     name = mask_urls(job.record).removesuffix(".run.json")
     if values["json"]:
-        click.echo(json.dumps({"job": name, "record": mask_urls(job.record), "log": mask_urls(log_of(job.record))}))
+        click.echo(json.dumps({"job": name, "record": mask_urls(job.record), "log": mask_urls(find_log(job.record))}))
         return
     click.echo(name)
     if not values["quiet"]:
@@ -170,7 +170,7 @@ def _detach(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, A
 def settle_values(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
     """The options of the recipe, without those that the data decide."""
     settled_values = {name: getattr(recipe, name) for name in RECIPE}
-    if loss_of(values) is None and recipe.task == "auto":
+    if asked_loss(values) is None and recipe.task == "auto":
         settled_values["loss"] = None  # the label decides it
     if values["dtype"] is None:
         settled_values["dtype"] = None  # the first rows do
@@ -180,7 +180,7 @@ def settle_values(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]
 def check_fit(values: Mapping[str, Any]) -> None:
     """Refuse, before any work, outputs that `values` could not or should not write after it."""
     check_outputs()
-    if (checkpoint := checkpoint_of(values)) is not None:
+    if (checkpoint := make_checkpoint(values)) is not None:
         checkpoint.check()
     check_model_place(values, checkpoint is not None and checkpoint.holds_a_run)
     if values["report"]:
@@ -190,19 +190,19 @@ def check_fit(values: Mapping[str, Any]) -> None:
         check_writable("--report", values["report"])
 
 
-def loss_of(values: Mapping[str, Any]) -> str | None:
+def asked_loss(values: Mapping[str, Any]) -> str | None:
     """The loss that --loss names; None where the task, the solver and the data decide it."""
     loss: str | None = values["loss"]
     return None if loss == "auto" else loss
 
 
-def recipe_of(values: Mapping[str, Any]) -> "Recipe":
+def make_recipe(values: Mapping[str, Any]) -> "Recipe":
     """The recipe that the options ask for."""
     from dkernel.data.object_columns import check_gamma
     from dkernel.model.recipe import Recipe
     from dkernel.model.solver_table import loss_for
 
-    values = {**values, "loss": loss_of(values)}
+    values = {**values, "loss": asked_loss(values)}
     given = {name: values[name] for name in RECIPE if values[name] is not None}
     if loss := loss_for(given.get("solver", Recipe.solver)):
         given.setdefault("loss", loss)
@@ -212,7 +212,7 @@ def recipe_of(values: Mapping[str, Any]) -> "Recipe":
     return recipe
 
 
-def checkpoint_of(values: Mapping[str, Any]) -> "Checkpoint | None":
+def make_checkpoint(values: Mapping[str, Any]) -> "Checkpoint | None":
     """The checkpoint that the options name."""
     from dkernel.training.checkpoint import Checkpoint
 
@@ -241,8 +241,8 @@ def open_rows(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None)
         dates=recipe.dates,
         max_bad_rows=values["max_bad_rows"],
         label_as=_label_as(recipe),
-        scratch=scratch_of(values),
-        **svmlight_of(values),
+        scratch=scratch_folders(values),
+        **svmlight_arguments(values),
     )
 
 
@@ -291,8 +291,8 @@ def _read_eval_rows(values: Mapping[str, Any], executor: Any, source: Any, recip
         dates=recipe.dates,
         encoding=source.encoding,
         label_as="text" if source.label_kind == "text" else "numbers",
-        scratch=scratch_of(values),
-        **svmlight_of(values),
+        scratch=scratch_folders(values),
+        **svmlight_arguments(values),
     )
     if both := find_in_both(judges.files, source.files):
         raise DataError(f"{both} is among DATA and --eval-set: rows that are learned from do not judge. Give others.")
@@ -309,7 +309,7 @@ def open_for(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None) 
 
 def _for_label(values: Mapping[str, Any], recipe: "Recipe", kind: str | None) -> "Recipe":
     """The recipe for a label of this kind: squared loss if it is floating and no option asks for classes."""
-    if kind == "float" and recipe.task == "auto" and recipe.positive is None and loss_of(values) is None:
+    if kind == "float" and recipe.task == "auto" and recipe.positive is None and asked_loss(values) is None:
         recipe = recipe.replace(loss="squared")
     return _convert_positive(recipe, kind, values["label"])
 
@@ -381,8 +381,8 @@ def fit_files(
                 recipe,
                 executor,
                 progress=progress,
-                scratch=scratch_of(values),
-                checkpoint=checkpoint_of(values),
+                scratch=scratch_folders(values),
+                checkpoint=make_checkpoint(values),
                 validation=eval_reader(values, executor),
             )
         with record.phase("save"):

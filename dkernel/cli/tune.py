@@ -19,13 +19,13 @@ from dkernel.cli.options import (
 )
 from dkernel.cli.tables import align_columns
 from dkernel.cli.train import (
+    asked_loss,
     check_fit,
     check_pairs,
     checkpoint_option,
     fit_files,
-    loss_of,
+    make_recipe,
     model_options,
-    recipe_of,
     recipe_options,
     resume_option,
     row_options,
@@ -74,7 +74,7 @@ def tune_command(ctx: click.Context, /, **values: Any) -> None:
     Parameters: kernel, gamma (numbers, or multiples: 2*auto, 4*median), metric, scale, features, landmarks,
     n_components, loss, alpha.
     """
-    recipe = recipe_of(values)
+    recipe = make_recipe(values)
     print_config(ctx, {**values, **settle_values(values, recipe)})
     require_options(ctx, values, ["data", "label", "out"])
     check_pairs(ctx, values, recipe)
@@ -125,7 +125,7 @@ def _tune(
     record.note(grid=dict(grid), budget=str(values["budget"]))
     # A loss on the grid is one that was asked for: it tells classes from numbers as --loss does.
     if losses := grid.get("loss", ()):
-        values = {**values, "loss": loss_of(values) or losses[0]}
+        values = {**values, "loss": asked_loss(values) or losses[0]}
         recipe = recipe.replace(loss=values["loss"])
     return fit_files(values, recipe, place, record, fit)
 

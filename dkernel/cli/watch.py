@@ -30,13 +30,13 @@ def watch_command(ctx: click.Context, run: str, json: bool, quiet: bool, patienc
     dkernel watch model.safetensors
     dkernel watch /shared/runs/ --patience 120
     """
-    from dkernel.cli.diagnostics.follow import follow, record_of
+    from dkernel.cli.diagnostics.follow import find_record, follow
     from dkernel.errors import ClusterError
 
     screen = _Screen(quiet)
     record: dict[str, Any] = {}
     try:
-        for record in follow(record_of(run), patience):
+        for record in follow(find_record(run), patience):
             screen.show(record)
     except ClusterError as error:  # the job's trouble, not this command's: there is nothing here to run again
         record |= {"status": "dead", "exit_code": AGAIN, "error": str(error)}

@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 
 from dkernel import KernelClassifier, KernelRegressor
-from dkernel.cli.train import RECIPE, recipe_of
+from dkernel.cli.train import RECIPE, make_recipe
 
 
 @pytest.mark.parametrize("machine", [KernelClassifier, KernelRegressor])
 def test_with_nothing_given_both_make_the_same_recipe(machine):
     values = dict.fromkeys(RECIPE) | ({"task": "regress"} if machine is KernelRegressor else {"task": "classify"})
-    assert machine(random_state=0)._recipe() == recipe_of(values)
+    assert machine(random_state=0)._recipe() == make_recipe(values)
 
 
 ELSEWHERE = {

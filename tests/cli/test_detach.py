@@ -184,7 +184,7 @@ def test_a_command_is_run_again_after_exit_code_75(codes, cancelled, end, monkey
             left.append(json.loads(env["DKERNEL_JOB"])["retries_left"])
             self.code = next(rest)
             if cancelled:
-                Path(driver.cancel_file_of(job.record)).touch()
+                Path(driver.cancel_file(job.record)).touch()
 
         def wait(self, _):
             return self.code
@@ -202,7 +202,7 @@ def test_a_command_is_run_again_after_exit_code_75(codes, cancelled, end, monkey
     assert driver.drive(replace(job, retries=2)) == end
     assert left == [2, 1, 0][: len(codes)]
     assert next(rest, None) is None
-    assert not Path(driver.cancel_file_of(job.record)).exists()
+    assert not Path(driver.cancel_file(job.record)).exists()
 
 
 def test_the_settings_of_a_job_name_no_file_by_a_relative_path():

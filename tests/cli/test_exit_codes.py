@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from dkernel import errors
-from dkernel.cli.exit_codes import ExitCodeCommand, Paused, Stopped, code_of
+from dkernel.cli.exit_codes import ExitCodeCommand, Paused, Stopped, exit_code
 from dkernel.streaming.execution.failures import RefusedWorkerError
 
 
@@ -60,7 +60,7 @@ CODES = [
 
 @pytest.mark.parametrize(("error", "code"), CODES, ids=lambda value: type(value).__name__)
 def test_every_error_has_its_code_and_no_traceback(error, code):
-    assert code_of(error) == code
+    assert exit_code(error) == code
     result = CliRunner().invoke(raising(error))
     assert result.exit_code == code
     assert result.stdout == ""

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dkernel.cli.diagnostics.follow import follow, record_of
+from dkernel.cli.diagnostics.follow import find_record, follow
 from tests.processes import DKERNEL, environment
 
 RUNNING = {"status": "running", "exit_code": None, "host": "elsewhere", "pid": 1, "started": "then", "updated": "1"}
@@ -146,7 +146,7 @@ def test_the_newest_record_of_a_folder(tmp_path):
     for i, name in enumerate(("a.run.json", "b.run.json")):
         write(tmp_path / name)
         os.utime(tmp_path / name, (i, i))
-    assert record_of(str(tmp_path)) == str(tmp_path / "b.run.json")
+    assert find_record(str(tmp_path)) == str(tmp_path / "b.run.json")
 
 
 def test_a_real_job_that_is_killed(run_to, data, tmp_path):

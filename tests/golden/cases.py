@@ -21,7 +21,7 @@ from sklearn.datasets import dump_svmlight_file
 
 import dkernel
 from dkernel.cli import main
-from dkernel.cli.train import recipe_of
+from dkernel.cli.train import make_recipe
 
 N, P, NEW = 600, 5, 200
 COLUMNS = list("abcde")
@@ -149,7 +149,7 @@ def command(
         size = f" --n-features {P} --zero-based no" if "svm" in file else ""
         model, out = folder / "model.safetensors", folder / "scores.npy"
         gamma = "" if "(" in options else " --gamma 0.3"  # a kernel with numbers has its own
-        with patch("dkernel.cli.train.recipe_of", lambda values: recipe_of(values).replace(**of_map)):
+        with patch("dkernel.cli.train.make_recipe", lambda values: make_recipe(values).replace(**of_map)):
             asked(f"train {learned} {GIVEN}{gamma} --label {label} --out {model} {options}{size}")
         asked(f"score {model} {new} --quiet --out {out} --write score{size}")
         guess = np.asarray(dkernel.load(model).model_.predict(X[N:]))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dkernel.cli.exit_codes import code_of
+from dkernel.cli.exit_codes import exit_code
 from dkernel.data.writers import atomic
 from dkernel.data.writers.destination import Destination
 from dkernel.data.writers.manifest import write_part
@@ -162,7 +162,7 @@ def disk(folder: Path, limit: int | None) -> dict:
         scoring.write_scores(model, source, path, SerialExecutor(), max_bad_rows=7)
         code = 0
     except DKernelError as error:
-        code, message = code_of(error), str(error)
+        code, message = exit_code(error), str(error)
     visible = sorted(p.name for p in folder.iterdir() if not p.name.startswith(".") and p != full)
     if limit is None:
         full.unlink()

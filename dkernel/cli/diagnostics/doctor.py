@@ -123,7 +123,7 @@ def diagnose(client: Any, job: DoctorRequest, patience: float = PATIENCE) -> Dia
         if client is not None:
             processes |= _on_cluster(client, (packages, written, *rest))
     workers = {name: facts for name, facts in processes.items() if name not in (CLIENT, SCHEDULER)}
-    plan, trouble = _plan_of(job, workers)
+    plan, trouble = _make_plan(job, workers)
     findings = [*_unreachable(client, processes), *_versions(processes), *_places(processes, job)]
     sound = {name: facts for name, facts in workers.items() if "error" not in facts}
     findings += [*_disks(sound, job, plan), *_memory(processes[CLIENT], sound, plan), *_speed(sound)]
@@ -181,10 +181,10 @@ def _ask(run: Any, asked: tuple[Any, ...]) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {error}"}
 
 
-def _plan_of(job: DoctorRequest, workers: Mapping[str, Mapping[str, Any]]) -> tuple[Plan | None, str]:
+def _make_plan(job: DoctorRequest, workers: Mapping[str, Mapping[str, Any]]) -> tuple[Plan | None, str]:
     if job.source is None:
         return None, job.trouble
-    limits = [limit for facts in workers.values() if (limit := _limit_of(facts))]
+    limits = [limit for facts in workers.values() if (limit := _memory_limit(facts))]
     limit = min(limits, default=None)
     threads = {name: facts.get("threads", 1) for name, facts in workers.items()}
     place = PlannedCluster(threads, limit) if workers else ThreadsExecutor(memory_limit=limit)
@@ -267,7 +267,7 @@ def _memory(
                 "Use fewer --n-components, or run the command on a larger machine.",
             )
         for name, facts in workers.items():
-            if (limit := _limit_of(facts)) and limit < plan.worker_bytes:
+            if (limit := _memory_limit(facts)) and limit < plan.worker_bytes:
                 needs = _size(plan.worker_bytes)
                 yield Finding(
                     "memory",
@@ -284,7 +284,7 @@ def _memory(
             yield Finding("memory", host, f"{len(mine)} workers may use {_size(limits)} in all, {has}")
 
 
-def _limit_of(facts: Mapping[str, Any]) -> int | None:
+def _memory_limit(facts: Mapping[str, Any]) -> int | None:
     """Memory limit of a worker or its container; None if unknown."""
     return min((limit for name in ("memory_limit", "memory") if (limit := facts.get(name))), default=None)
 

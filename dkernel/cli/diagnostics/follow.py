@@ -17,12 +17,12 @@ DEAD_AFTER = 15 * HEARTBEAT  # seconds after its last renewal a run counts as de
 LOOK_EVERY = HEARTBEAT / 4  # a renewal is seen soon after it is made
 
 
-def record_of(run: str) -> str:
+def find_record(run: str) -> str:
     """The run record that is meant by its own name, by its output's, or by the folder it is in (the newest there).
 
     Examples
     --------
-    >>> record_of("models/m.safetensors"), record_of("m.run.json")
+    >>> find_record("models/m.safetensors"), find_record("m.run.json")
     ('models/m.safetensors.run.json', 'm.run.json')
     """
     if run.endswith(".json"):
@@ -36,18 +36,18 @@ def record_of(run: str) -> str:
     return str(records[-1])
 
 
-def log_of(record: str) -> str:
+def find_log(record: str) -> str:
     """The log of a job.
 
     Examples
     --------
-    >>> log_of("/models/m.run.json"), cancel_file_of("/models/m.run.json")
+    >>> find_log("/models/m.run.json"), cancel_file("/models/m.run.json")
     ('/models/m.log', '/models/m.cancel')
     """
     return f"{_stem(record)}.log"
 
 
-def cancel_file_of(record: str) -> str:
+def cancel_file(record: str) -> str:
     """The file whose presence asks the driver of a job to end it."""
     return f"{_stem(record)}.cancel"
 
