@@ -82,10 +82,10 @@ class NormalScores:
 
 def _make_curve(x: NDArray[np.floating], weight: F64 | None) -> tuple[F64, F64]:
     """Knots of a column at equal steps of its rank, and their normal scores."""
-    numbers, place = np.unique(x.astype(np.float64), return_inverse=True)
+    numbers, inverse = np.unique(x.astype(np.float64), return_inverse=True)
     if len(numbers) <= FEW_VALUES:
         return np.zeros(0), np.zeros(0)
-    count = np.bincount(place, weight, len(numbers))
+    count = np.bincount(inverse, weight, len(numbers))
     ranks = (np.cumsum(count) - count / 2) / count.sum()
     at = np.unique(np.searchsorted(ranks, np.linspace(ranks[0], ranks[-1], MOST_KNOTS)))
     return numbers[at], scipy.special.ndtri(ranks[at])

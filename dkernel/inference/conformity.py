@@ -59,7 +59,7 @@ class _Scores(Statistic[Columns, Conformal]):
         if self.group is not None:
             groups = groups_in(read_kept(block, piece), self.group)
         if block.weight is not None:
-            counts = block.weight[piece.place.rows] > 0
+            counts = block.weight[piece.range.rows] > 0
             hashes, groups = hashes[counts], groups[counts]
         S, model = self.where.scores(self.model, X, name), self.model
         if model.classes is None:

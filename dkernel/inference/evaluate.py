@@ -130,7 +130,7 @@ class _Far(Statistic[tuple[Any, F64], dict[str, Any]]):
         inner = self.inner.step(block, piece, broadcast)
         X, y, weight, name = self.where.parts(block, piece)
         some = row_hash(0, "far", piece.first, piece.n, piece.step) <= self.threshold
-        some = some if block.weight is None else some[block.weight[piece.place.rows] > 0]
+        some = some if block.weight is None else some[block.weight[piece.range.rows] > 0]
         X, y, weight = X[some], y[some], weight[some]
         if not len(X):
             return inner, np.zeros(4)

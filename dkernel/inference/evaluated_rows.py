@@ -44,7 +44,7 @@ class EvaluatedRows:
 
     def name(self, piece: RowSlice, row: int) -> str:
         """File and number of a row of a piece."""
-        unit = piece.place.unit
+        unit = piece.range.unit
         return f"{self.files[unit]}, row {piece.first + row * piece.step - self.firsts[unit]}{self.counted}"
 
     def scores(self, model: Model, X: NDArray[Any], name: Callable[[int], str]) -> NDArray[np.floating]:
@@ -59,10 +59,10 @@ class EvaluatedRows:
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64], Callable[[int], str]]:
         """Features, labels and weights of the rows of a piece that count, and what names each of them."""
         assert block.y is not None
-        X, y = block.X[piece.place.rows], block.y[piece.place.rows]
+        X, y = block.X[piece.range.rows], block.y[piece.range.rows]
         if block.weight is None:
             return X, y, np.ones(piece.n), partial(self.name, piece)
-        weight = block.weight[piece.place.rows]
+        weight = block.weight[piece.range.rows]
         some = np.flatnonzero(weight)
         if len(some) == len(weight):
             return X, y, weight, partial(self.name, piece)

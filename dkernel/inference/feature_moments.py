@@ -46,7 +46,7 @@ class FeatureMoments(Statistic[MomentSum, MomentSum]):
     phi: Phi
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> MomentSum:  # noqa: ARG002
-        X, sums = block.X[piece.place.rows], None
+        X, sums = block.X[piece.range.rows], None
         for F in self.phi.strips(X):
             part = MomentSum(F.sum(axis=0), F.T @ F, len(F))
             sums = part if sums is None else self.merge(sums, part)
@@ -77,7 +77,7 @@ class Clusters(Statistic[ClusterSum, ClusterSum]):
     def step(self, block: Block, piece: RowSlice, broadcast: F64) -> ClusterSum:
         k = len(broadcast)
         sums = ClusterSum(np.zeros_like(broadcast), np.zeros(k), 0.0)
-        for F in self.phi.strips(block.X[piece.place.rows]):
+        for F in self.phi.strips(block.X[piece.range.rows]):
             labels, squares = nearest(F, broadcast)
             member = (labels[:, None] == np.arange(k)).astype(np.float64)
             sums.total += member.T @ F
@@ -98,7 +98,7 @@ class OneClass(Statistic[OneClassSum, OneClassSum]):
     phi: Phi
 
     def step(self, block: Block, piece: RowSlice, broadcast: tuple[F64, float]) -> OneClassSum:
-        sums = [sum_losses(F, *broadcast) for F in self.phi.strips(block.X[piece.place.rows])]
+        sums = [sum_losses(F, *broadcast) for F in self.phi.strips(block.X[piece.range.rows])]
         return reduce(self.merge, sums)
 
     def merge(self, left: OneClassSum, right: OneClassSum) -> OneClassSum:

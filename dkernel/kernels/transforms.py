@@ -337,10 +337,10 @@ class Selection(UnaryKernel, operator="on"):
                 f"{self.kernel!r} was given the columns {list(names)!r}; names, or positions from 0, each once, are "
                 "needed."
             )
-        at = tuple(_column(place) for place in _as_tuple(self.at)) if self.at is not None else None
+        at = tuple(_column(column) for column in _as_tuple(self.at)) if self.at is not None else None
         if isinstance(names[0], int):
             at = names
-        elif at is not None and (len(at) != len(names) or not all(isinstance(place, int) for place in at)):
+        elif at is not None and (len(at) != len(names) or not all(isinstance(column, int) for column in at)):
             raise RecipeError(
                 f"{self.kernel!r} was given at={list(at)!r} for {list(names)!r}; a position each is needed."
             )

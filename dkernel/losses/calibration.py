@@ -190,9 +190,9 @@ def _fit_sigmoid(s: Column, y: Column, weight: Column) -> tuple[float, float]:
 
 def _fit_steps(s: Column, y: Column, weight: Column) -> tuple[F64, F64]:
     """Knots of one column of scores: the first and the last score of every step."""
-    scores, place = np.unique(s.astype(np.float64), return_inverse=True)
-    weights = np.bincount(place, weight, len(scores))
-    hits = np.bincount(place, weight * (y > 0), len(scores))
+    scores, inverse = np.unique(s.astype(np.float64), return_inverse=True)
+    weights = np.bincount(inverse, weight, len(scores))
+    hits = np.bincount(inverse, weight * (y > 0), len(scores))
     seen = weights > 0
     scores, weights, hits = scores[seen], weights[seen], hits[seen]
     if not len(scores):

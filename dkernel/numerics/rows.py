@@ -168,8 +168,8 @@ def split_into_arrays(X: Any) -> dict[str, NDArray[Any]]:
 def pack_rows(X: Any, name: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The rows as parameters of a model: JSON, and arrays.
 
-    Those of numbers are an array of this name, objects JSON in it and the place where each cell ends, sparse rows what
-    they hold.
+    Rows of numbers are an array of this name, objects JSON in it and the positions at which their cells end, sparse
+    rows what they hold.
     """
     if isinstance(X, SparseRows):
         return {"width": X.width}, X.arrays()

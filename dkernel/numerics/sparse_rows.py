@@ -220,13 +220,13 @@ class SparseRows:
 
     @cached_property
     def _by_column(self) -> tuple[NDArray[Any], ...]:
-        """Place of each column among those that are used, -1 for the others; starts, rows and numbers of these."""
+        """Position of each column among those that are used, -1 for the others; starts, rows and numbers of these."""
         order = np.argsort(self.indices, kind="stable")
         used, first = np.unique(self.indices[order], return_index=True)
-        place = np.full(self.width, -1, np.int32)
-        place[used] = np.arange(len(used), dtype=np.int32)
+        position = np.full(self.width, -1, np.int32)
+        position[used] = np.arange(len(used), dtype=np.int32)
         rows = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.starts))[order]
-        return place, np.append(first, len(order)).astype(np.int64), rows, self.data[order].astype(np.float64)
+        return position, np.append(first, len(order)).astype(np.int64), rows, self.data[order].astype(np.float64)
 
     def fold(self) -> NDArray[np.float64]:
         """Sums of the columns j, j + FOLDED_COLUMNS, ... with signs of their own, float64 (n, FOLDED_COLUMNS)."""
@@ -305,12 +305,12 @@ def as_sparse(X: Any, columns: Sequence[str] | int, dtype: str, place: RowPlace 
     flags=set(),
 )
 def _products(
-    starts: Any, indices: Any, data: Any, place: Any, of_column: Any, rows: Any, values: Any, out: Any
+    starts: Any, indices: Any, data: Any, position: Any, of_column: Any, rows: Any, values: Any, out: Any
 ) -> None:
     for i in range(out.shape[0]):
         line = out[i]
         for k in range(starts[i], starts[i + 1]):
-            j = place[indices[k]]
+            j = position[indices[k]]
             if j >= 0:
                 x = data[k]
                 for m in range(of_column[j], of_column[j + 1]):

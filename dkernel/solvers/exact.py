@@ -94,10 +94,10 @@ def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
 def _distinct(rows: Block) -> Block:
     """Different rows in the order of a hash of their content, in which nothing is sorted."""
     first: dict[bytes, int] = {}
-    place = np.empty(len(rows.X), np.intp)
+    group = np.empty(len(rows.X), np.intp)
     for i, key in enumerate(_contents(rows)):
-        place[i] = first.setdefault(key, i)
-    weight = np.bincount(place, rows.weight, minlength=len(place))
+        group[i] = first.setdefault(key, i)
+    weight = np.bincount(group, rows.weight, minlength=len(group))
     order = np.array([first[key] for key in sorted(first)])
     weight = weight[order]
     return Block(rows.X[order], None if rows.y is None else rows.y[order], None if (weight == 1).all() else weight)

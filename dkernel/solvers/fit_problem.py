@@ -22,7 +22,7 @@ from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.kept_block import KeptBlock
 from dkernel.streaming.schedule import RowSlice, Schedule, cut_pieces
-from dkernel.streaming.stored_rows import DiskPlace
+from dkernel.streaming.stored_rows import DiskFolder
 
 Callback = Callable[[dict[str, Any]], Any]
 
@@ -62,10 +62,10 @@ class FitRun:
 
         self.callback = call
 
-    def place(self, key: str) -> DiskPlace:
-        """The place of rows that are stored under this key by each process."""
+    def disk_folder(self, key: str) -> DiskFolder:
+        """The folder in which each process stores rows under this key."""
         beside = None if self.executor.processes() else self.scratch.beside
-        return DiskPlace(self.scratch.given or beside, key)
+        return DiskFolder(self.scratch.given or beside, key)
 
     def note(self, name: str, text: str) -> None:
         """Store and report a choice."""

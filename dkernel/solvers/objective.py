@@ -48,7 +48,7 @@ class Problem:
         self, block: Block, piece: RowSlice
     ) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32] | None]:
         """Features, targets and weights of a piece, without the holdout and without rows of weight 0."""
-        rows, keep = piece.place.rows, self._keep_mask(block, piece)
+        rows, keep = piece.range.rows, self._keep_mask(block, piece)
         X, y = block.X[rows], block.y[rows]  # type: ignore[index]
         weight = None if block.weight is None else block.weight[rows]
         if not keep.all():
@@ -62,7 +62,7 @@ class Problem:
         self, block: Block, piece: RowSlice
     ) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32] | None, NDArray[np.bool_]]:
         """Features, targets and weights of a piece, and which rows are learned from; the others have targets of 0."""
-        rows, keep = piece.place.rows, self._keep_mask(block, piece)
+        rows, keep = piece.range.rows, self._keep_mask(block, piece)
         y = block.y[rows][keep]  # type: ignore[index]
         Y = np.zeros((piece.n, self.targets.outputs), np.float32)
         Y[keep] = self.targets.of(y)
@@ -81,7 +81,7 @@ class Problem:
     def _keep_mask(self, block: Block, piece: RowSlice) -> NDArray[np.bool_]:
         keep = np.ones(piece.n, dtype=bool)
         if block.weight is not None:
-            keep = block.weight[piece.place.rows] > 0
+            keep = block.weight[piece.range.rows] > 0
         if self.threshold < 0:
             return keep
         return keep & (row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step) > np.uint64(self.threshold))

@@ -88,7 +88,7 @@ class PositiveWeights(Statistic[int, int]):
     """Number of rows with a weight above 0."""
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> int:  # noqa: ARG002
-        return piece.n if block.weight is None else int(np.count_nonzero(block.weight[piece.place.rows] > 0))
+        return piece.n if block.weight is None else int(np.count_nonzero(block.weight[piece.range.rows] > 0))
 
     def merge(self, left: int, right: int) -> int:
         return left + right

@@ -23,7 +23,16 @@ from dkernel.streaming.read_groups import MOST_BYTES, call_each, group_units, ma
 from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels
 from dkernel.streaming.row_memory import held_row_bytes
 from dkernel.streaming.schedule import RowSlice, bundle_size, cut_pieces
-from dkernel.streaming.shares import MOST_UNEVEN, Node, deal, homes, is_even, make_calls, sum_nodes, whole_chunks
+from dkernel.streaming.shares import (
+    MOST_UNEVEN,
+    Node,
+    assign_workers,
+    deal,
+    is_even,
+    make_calls,
+    merge_chunks,
+    sum_nodes,
+)
 
 ROUNDS_AHEAD = 16  # rounds to look ahead for units to read
 # Tasks of a window for each slot, where units are small: what asking workers costs is paid once for them.
@@ -129,7 +138,7 @@ class BlockReader:
         there.
         """
         positions = {chunk: i for i, chunk in enumerate(dict.fromkeys(piece.chunk for piece in pieces))}
-        later = Counter(piece.place.unit for piece in following)
+        later = Counter(piece.range.unit for piece in following)
         windows = self._windows(pieces, later)
         # The units that the coming round has most of come first: they are not needed after it.
         new = sorted(set(later).difference(*windows, self._held), key=lambda unit: (-later[unit], unit))
@@ -137,7 +146,7 @@ class BlockReader:
         def inside(window: Sequence[int]) -> dict[int, list[RowSlice]]:
             there, by_chunk = set(window), dict[int, list[RowSlice]]()
             for piece in pieces:
-                if piece.place.unit in there:
+                if piece.range.unit in there:
                     by_chunk.setdefault(positions[piece.chunk], []).append(piece)
             return by_chunk
 
@@ -172,7 +181,7 @@ class BlockReader:
         holders = self.executor.holders([unit.task for unit in units])
         if not any(holders):
             return {}
-        workers, moved = homes([unit.n_rows for unit in units], holders, self.executor.processes())
+        workers, moved = assign_workers([unit.n_rows for unit in units], holders, self.executor.processes())
         if moved:
             warnings.warn(
                 f"A worker holds more than {MOST_UNEVEN} times its share of the rows: {len(moved)} of {len(units)} "
@@ -230,16 +239,16 @@ class BlockReader:
 
         def calls(window: Sequence[int]) -> list[Call]:
             chunks = inside(window)
-            workers = self.executor.places([self._handle(mine[0].place.unit) for mine in chunks.values()])
+            workers = self.executor.find_workers([self._handle(mine[0].range.unit) for mine in chunks.values()])
             blocks = {chunk: self.block(mine[0]) for chunk, mine in chunks.items()}
             items = {chunk: [(blocks[chunk], piece) for piece in mine] for chunk, mine in chunks.items()}
-            places = dict(zip(chunks, workers, strict=True))
+            by_chunk = dict(zip(chunks, workers, strict=True))
             stay = self.rows_stay(sum(map(len, chunks.values())))
-            return make_calls(held or statistic, broadcast, items, key, self.executor, places, stay)
+            return make_calls(held or statistic, broadcast, items, key, self.executor, by_chunk, stay)
 
         results = self.visit(windows, calls, following=following, needed=needed)
         for window, values in zip(windows, results, strict=True):
-            yield window, whole_chunks(values, statistic.merge)
+            yield window, merge_chunks(values, statistic.merge)
 
     def fold(
         self,
@@ -265,7 +274,7 @@ class BlockReader:
         """
         inside: dict[int, array[int]] = {}  # numbers: all pieces at one time would be large
         for number, piece in enumerate(pieces):
-            inside.setdefault(piece.place.unit, array("q")).append(number)
+            inside.setdefault(piece.range.unit, array("q")).append(number)
         # Without a journal no part has to be apart from the sum: the sums of a task may be large.
         share = 0.0 if journal is None else max(1 / JOURNAL_PARTS, PART_BYTES / self.source.nbytes)
         kept = _Parts(statistic.merge, journal or Journal(), name, share * len(inside))
@@ -357,9 +366,9 @@ class BlockReader:
         """Cut these units into windows of as many as are held; a source that is kept is one window."""
         return [list(units[i : i + self._window]) for i in range(0, len(units), self._window)]
 
-    def place(self, unit: int) -> str | None:
+    def worker(self, unit: int) -> str | None:
         """The worker that has a unit which has been read; None where that is unknown."""
-        return self.executor.places([self._handle(unit)])[0] if unit in self._held else None
+        return self.executor.find_workers([self._handle(unit)])[0] if unit in self._held else None
 
     def rows_stay(self, pieces: int) -> bool:
         """True if a sum of this many pieces is made where their rows are, though some workers may have none of these.
@@ -371,7 +380,7 @@ class BlockReader:
             return False
         units = sorted(self._held)
         rows = Counter[str | None]()
-        for unit, worker in zip(units, self.executor.places([self._handle(unit) for unit in units]), strict=True):
+        for unit, worker in zip(units, self.executor.find_workers([self._handle(unit) for unit in units]), strict=True):
             rows[worker] += self.source.units[unit].n_rows
         return is_even(rows, self.executor.processes())
 
@@ -455,7 +464,7 @@ class BlockReader:
         for call in calls:
             if key.startswith(call.key):
                 if call.function is sum_nodes:
-                    units += [piece.place.unit for _, lists in call.args[-1] for some in lists for _, piece in some]
+                    units += [piece.range.unit for _, lists in call.args[-1] for some in lists for _, piece in some]
                 else:
                     handles = [item[0] for item in call.args[-1]]
                     units += [unit for unit in sorted(self._held) if self._handle(unit) in handles]
@@ -475,7 +484,7 @@ class BlockReader:
 
     def block(self, piece: RowSlice) -> Handle:
         """The block that a piece stands in, whose unit has been read."""
-        return Item(self._handle(piece.place.unit), (piece.place.block,))
+        return Item(self._handle(piece.range.unit), (piece.range.block,))
 
     def _handle(self, unit: int) -> Handle:
         """The blocks of a unit that is held."""
@@ -495,11 +504,11 @@ class BlockReader:
 
 
 def _block_number(piece: RowSlice) -> tuple[int, int]:
-    return piece.place.unit, piece.place.block
+    return piece.range.unit, piece.range.block
 
 
 def _units(pieces: Sequence[RowSlice]) -> list[int]:
-    return list(dict.fromkeys(piece.place.unit for piece in pieces))
+    return list(dict.fromkeys(piece.range.unit for piece in pieces))
 
 
 def read_once(

@@ -41,8 +41,8 @@ class HoldoutRule:
         """Which rows are left out."""
         if self.kind == "time":
             return times_in(kept, self.column) > self.limit
-        hashes, place = hash_groups(groups_in(kept, self.column))
-        return np.asarray(hashes <= np.uint64(self.limit))[place]
+        hashes, inverse = hash_groups(groups_in(kept, self.column))
+        return np.asarray(hashes <= np.uint64(self.limit))[inverse]
 
 
 def without(source: Source, rule: HoldoutRule, kept: Mapping[int, int]) -> Source:
@@ -76,10 +76,10 @@ def read_without(graph: Mapping[Any, Any], key: Any, rule: HoldoutRule) -> tuple
 
 
 def hash_groups(groups: NDArray[np.str_]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    """Hashes of the different groups, 63 bits, and of each row the place of its group among them."""
-    names, place = np.unique(groups, return_inverse=True)
+    """Hashes of the different groups, 63 bits, and of each row the number of its group among them."""
+    names, inverse = np.unique(groups, return_inverse=True)
     hashes = [int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest()) >> 1 for name in names.tolist()]
-    return np.array(hashes, np.uint64), place
+    return np.array(hashes, np.uint64), inverse
 
 
 def groups_in(kept: pa.Table, column: str) -> NDArray[np.str_]:
@@ -134,5 +134,5 @@ def _times_of_text(values: pa.ChunkedArray, column: str) -> NDArray[np.float64]:
 def read_kept(block: Block, piece: RowSlice) -> pa.Table:
     """The kept columns of the rows of a piece."""
     assert block.kept is not None
-    at = piece.place.rows
+    at = piece.range.rows
     return block.kept.take(np.arange(at.start, min(at.stop, len(block.kept)), at.step)[: piece.n])

@@ -56,13 +56,13 @@ def column_sums(
 def with_others(
     sums: NDArray[np.uint64], y: NDArray[Any] | None, weight: NDArray[Any] | None, odd: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
-    """The sums of columns (p + 2,) with those of label and weight in their last two places."""
-    for place, values in ((-2, y), (-1, weight)):
+    """The sums of columns (p + 2,) with those of label and weight at their end."""
+    for i, values in ((-2, y), (-1, weight)):
         if values is not None:
             bits = _bits(values)
             if bits.ndim == 2:  # several targets: each with a number of its own, so that two that change places differ
                 bits = bits @ (2 * np.arange(bits.shape[1], dtype=np.uint64) + np.uint64(1))
-            sums[place] = (bits * odd).sum(dtype=np.uint64)
+            sums[i] = (bits * odd).sum(dtype=np.uint64)
     return sums
 
 
@@ -79,7 +79,7 @@ def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
         return np.asarray(bits.astype(np.uint64, copy=False))
     if values.dtype.kind in "biu":
         return values.astype(np.int64, copy=False).view(np.uint64)
-    kinds, places = np.unique(values, return_inverse=True) if values.dtype.kind == "U" else (values.ravel(), None)
-    hashed = [hashlib.blake2b(repr(value).encode(), digest_size=8).digest() for value in kinds.tolist()]
+    words, inverse = np.unique(values, return_inverse=True) if values.dtype.kind == "U" else (values.ravel(), None)
+    hashed = [hashlib.blake2b(repr(value).encode(), digest_size=8).digest() for value in words.tolist()]
     hashes = np.frombuffer(b"".join(hashed), "<u8").astype(np.uint64)
-    return (hashes if places is None else hashes[places]).reshape(values.shape)
+    return (hashes if inverse is None else hashes[inverse]).reshape(values.shape)

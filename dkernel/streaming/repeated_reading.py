@@ -72,7 +72,7 @@ class RepeatedReading:
         self.reader, self.run = reader, run
         self._pieces: dict[int, list[RowSlice]] = {}
         for piece in pieces:
-            self._pieces.setdefault(piece.place.unit, []).append(piece)
+            self._pieces.setdefault(piece.range.unit, []).append(piece)
         self._homes: dict[int, str] = {}
 
     def total(
@@ -123,10 +123,10 @@ class RepeatedReading:
         blocks: dict[tuple[int, int], tuple[int, Handle]] = {}
         numbered = []
         for piece in pieces:
-            place = piece.place.unit, piece.place.block
-            if place not in blocks:
-                blocks[place] = len(blocks), self.reader.block(piece)
-            numbered.append((blocks[place][0], piece))
+            block = piece.range.unit, piece.range.block
+            if block not in blocks:
+                blocks[block] = len(blocks), self.reader.block(piece)
+            numbered.append((blocks[block][0], piece))
         handles = [handle for _, handle in blocks.values()]
         return Call(f"{key}-{len(pieces)}", add_up, (held, broadcast, handles, numbered), at)
 
@@ -137,14 +137,14 @@ class RepeatedReading:
             return [(None, some) for some in _cut(pieces, self.reader.executor.slots)]
         rows = dict.fromkeys(sorted(threads), 0)
         mine: dict[str, list[RowSlice]] = {worker: [] for worker in rows}
-        places = {piece.place.unit: self.reader.place(piece.place.unit) for piece in pieces}
-        spread = set(places.values()) >= threads.keys() or self.reader.rows_stay(len(pieces))
+        workers = {piece.range.unit: self.reader.worker(piece.range.unit) for piece in pieces}
+        spread = set(workers.values()) >= threads.keys() or self.reader.rows_stay(len(pieces))
         for piece in pieces:
             home = self._homes.get(piece.number)
             if home not in threads:
-                place = places[piece.place.unit]
+                worker = workers[piece.range.unit]
                 least = min(rows, key=lambda worker: rows[worker] / threads[worker])
-                home = place if spread and place is not None else least
+                home = worker if spread and worker is not None else least
                 self._homes[piece.number] = home
             assert home is not None
             rows[home] += piece.n

@@ -48,15 +48,15 @@ class RowSlice:
 
     Parameters
     ----------
-    number : its place in the fixed order of sums
-    place : where its rows are read
+    number : its position in the fixed order of sums
+    range : where its rows are read
     n : how many they are
     first, step : their global row numbers are first, first + step, ...
     chunk : number of the chunk they came from
     """
 
     number: int
-    place: RowRange
+    range: RowRange
     n: int
     first: int
     step: int = 1
@@ -100,8 +100,8 @@ class Partition(Sequence[RowSlice]):
         chunk = bisect_right(self._numbers, number) - 1
         (unit, block, n), parts, k = self._chunks[chunk], self._parts[chunk], number - self._numbers[chunk]
         start, stop, step = (k, n, parts) if self._strided else (n * k // parts, n * (k + 1) // parts, 1)
-        place = RowRange(unit, block, start, stop, step)
-        return RowSlice(number, place, len(range(start, stop, step)), self._firsts[chunk] + start, step, chunk)
+        rows = RowRange(unit, block, start, stop, step)
+        return RowSlice(number, rows, len(range(start, stop, step)), self._firsts[chunk] + start, step, chunk)
 
     def by_chunk(self) -> list[tuple[int, Numbers]]:
         """Unit of each chunk, and numbers of its pieces."""

@@ -57,38 +57,39 @@ class Node:
     level: int
 
 
-def even_shares(
-    sizes: PieceRows, places: Mapping[int, str | None], threads: Mapping[str, int], slots: int, stay: bool = False
+def make_shares(
+    sizes: PieceRows, workers: Mapping[int, str | None], threads: Mapping[str, int], slots: int, stay: bool = False
 ) -> list[Share]:
-    """An even share for each thread of each worker, of the chunks that it has.
+    """Make an even share for each thread of each worker, of the chunks that it has.
 
     Where one worker has more than MOST_UNEVEN times its share and another has none, others copy the chunks that are
-    too many. Where that is not enough, or places are unknown, each of the slots gets an even share.
+    too many. Where that is not enough, or some workers are unknown, each of the slots gets an even share.
 
     Parameters
     ----------
-    places : chunk -> the worker that has it
+    workers : chunk -> the worker that has it
     threads : of each worker
     slots : calls that run at a time
-    stay : whether no chunk is copied whose place is known
+    stay : whether no chunk is copied whose worker is known
 
     Examples
     --------
-    >>> for share in even_shares({0: [10] * 8, 1: [10] * 8}, {0: "a", 1: "b"}, {"a": 2, "b": 1}, 3):
+    >>> for share in make_shares({0: [10] * 8, 1: [10] * 8}, {0: "a", 1: "b"}, {"a": 2, "b": 1}, 3):
     ...     print(share)
     Share(at='a', runs=(PieceRun(chunk=0, first=0, last=4),))
     Share(at='a', runs=(PieceRun(chunk=0, first=4, last=8),))
     Share(at='b', runs=(PieceRun(chunk=1, first=0, last=8),))
     """
-    own = _group_chunks(places, sizes, threads)
-    if not threads or own.keys() != threads.keys():
+    by_worker = _group_chunks(workers, sizes, threads)
+    if not threads or by_worker.keys() != threads.keys():
         return [Share(None, runs) for runs in _even(sizes, list(sizes), slots)]
-    if not (stay or _is_shared(own, sizes, threads)):
-        workers, _ = homes([sum(sizes[chunk]) for chunk in sizes], [[str(places[chunk])] for chunk in sizes], threads)
-        own = _group_chunks(dict(zip(sizes, workers, strict=True)), sizes, threads)
-        if not _is_shared(own, sizes, threads):
+    if not (stay or _is_shared(by_worker, sizes, threads)):
+        holders = [[str(workers[chunk])] for chunk in sizes]
+        assigned, _ = assign_workers([sum(pieces) for pieces in sizes.values()], holders, threads)
+        by_worker = _group_chunks(dict(zip(sizes, assigned, strict=True)), sizes, threads)
+        if not _is_shared(by_worker, sizes, threads):
             return [Share(None, runs) for runs in _even(sizes, list(sizes), slots)]
-    return [Share(at, runs) for at, chunks in own.items() for runs in _even(sizes, chunks, threads[str(at)])]
+    return [Share(at, runs) for at, chunks in by_worker.items() for runs in _even(sizes, chunks, threads[str(at)])]
 
 
 def is_even(rows: Mapping[str | None, int], threads: Mapping[str, int]) -> bool:
@@ -107,13 +108,13 @@ def is_even(rows: Mapping[str | None, int], threads: Mapping[str, int]) -> bool:
     return all(n <= share * threads.get(worker or "", 0) for worker, n in rows.items())
 
 
-def homes(
+def assign_workers(
     rows: Sequence[int], holders: Sequence[Sequence[str]], threads: Mapping[str, int]
 ) -> tuple[list[str | None], list[int]]:
-    """The worker to read each unit, and the numbers of the units that others have to copy for that.
+    """Choose the worker to read each unit; return them, and the units that have to be copied for that.
 
-    A unit is read where it is, until that worker would have more than MOST_UNEVEN times its share of the rows; what is
-    left goes to those with the least.
+    A unit is read where it is, until that worker would have more than MOST_UNEVEN times its share of the rows; the
+    others go to those with the least.
 
     Parameters
     ----------
@@ -123,36 +124,36 @@ def homes(
 
     Examples
     --------
-    >>> homes([10] * 4, [["a"]] * 4, {"a": 1, "b": 1})
+    >>> assign_workers([10] * 4, [["a"]] * 4, {"a": 1, "b": 1})
     (['a', 'a', 'a', 'b'], [3])
-    >>> homes([10] * 4, [["a"], ["b"], ["a"], ["a"]], {"a": 1, "b": 1})
+    >>> assign_workers([10] * 4, [["a"], ["b"], ["a"], ["a"]], {"a": 1, "b": 1})
     (['a', 'b', 'a', 'a'], [])
     """
-    held = dict.fromkeys(sorted(threads), 0)
+    rows_read = dict.fromkeys(sorted(threads), 0)
     share = sum(rows) / max(1, sum(threads.values()))
     workers: list[str | None] = [None] * len(rows)
-    left = []
+    rest = []
 
     def load(worker: str, more: int) -> float:
-        return (held[worker] + more) / threads[worker]
+        return (rows_read[worker] + more) / threads[worker]
 
     for unit, n in enumerate(rows):
-        there = [worker for worker in held if worker in holders[unit]]
+        there = [worker for worker in rows_read if worker in holders[unit]]
         at = min(there, key=lambda worker: load(worker, n), default=None)
         if at is None or load(at, n) > MOST_UNEVEN * share:
-            left.append(unit)
+            rest.append(unit)
         else:
-            workers[unit], held[at] = at, held[at] + n
-    for unit in left:
+            workers[unit], rows_read[at] = at, rows_read[at] + n
+    for unit in rest:
         n = rows[unit]
-        at = min(held, key=lambda worker: (load(worker, n), worker not in holders[unit]), default=None)
+        at = min(rows_read, key=lambda worker: (load(worker, n), worker not in holders[unit]), default=None)
         if at is not None:
-            workers[unit], held[at] = at, held[at] + n
-    return workers, [unit for unit in left if holders[unit] and workers[unit] not in holders[unit]]
+            workers[unit], rows_read[at] = at, rows_read[at] + n
+    return workers, [unit for unit in rest if holders[unit] and workers[unit] not in holders[unit]]
 
 
 def deal(groupings: Sequence[Sequence[Sequence[int]]], threads: Mapping[str, int]) -> dict[int, str]:
-    """A worker for each unit, so that each has its share of every group: of those of the first grouping before others.
+    """Choose a worker for each unit, so that each has its share of every group, those of the first grouping first.
 
     Parameters
     ----------
@@ -170,28 +171,28 @@ def deal(groupings: Sequence[Sequence[Sequence[int]]], threads: Mapping[str, int
             load = dict.fromkeys(sorted(threads), 0)
             for unit in group:
                 loads.setdefault(unit, []).append(load)
-    places = {}
+    workers = {}
     for unit, mine in loads.items():
         at = min(mine[0], key=lambda worker: [load[worker] / threads[worker] for load in mine])
-        places[unit] = at
+        workers[unit] = at
         for load in mine:
             load[at] += 1
-    return places
+    return workers
 
 
 def _group_chunks(
-    places: Mapping[int, str | None], sizes: PieceRows, threads: Mapping[str, int]
+    workers: Mapping[int, str | None], sizes: PieceRows, threads: Mapping[str, int]
 ) -> dict[str | None, list[int]]:
-    """The chunks of each worker; under None those whose place is unknown."""
-    own: dict[str | None, list[int]] = {worker: [] for worker in sorted(threads)}
+    """The chunks of each worker; under None those whose worker is unknown."""
+    by_worker: dict[str | None, list[int]] = {worker: [] for worker in sorted(threads)}
     for chunk in sizes:
-        own.setdefault(places.get(chunk), []).append(chunk)
-    return own
+        by_worker.setdefault(workers.get(chunk), []).append(chunk)
+    return by_worker
 
 
-def _is_shared(own: Mapping[str | None, Sequence[int]], sizes: PieceRows, threads: Mapping[str, int]) -> bool:
+def _is_shared(by_worker: Mapping[str | None, Sequence[int]], sizes: PieceRows, threads: Mapping[str, int]) -> bool:
     """True if no worker has many more rows than its share."""
-    rows = {worker: sum(sum(sizes[chunk]) for chunk in chunks) for worker, chunks in own.items()}
+    rows = {worker: sum(sum(sizes[chunk]) for chunk in chunks) for worker, chunks in by_worker.items()}
     return is_even(rows, threads)
 
 
@@ -240,7 +241,7 @@ def find_nodes(share: Share, sizes: PieceRows) -> list[tuple[Node, list[PieceRun
     return nodes
 
 
-def whole_chunks(results: Iterable[Iterable[tuple[Node, S]]], merge: Callable[[S, S], S]) -> dict[Node, S]:
+def merge_chunks(results: Iterable[Iterable[tuple[Node, S]]], merge: Callable[[S, S], S]) -> dict[Node, S]:
     """The sums that some calls gave, those of the parts of a chunk made to one."""
     sums = dict(chain.from_iterable(results))
     parts: dict[int, list[Node]] = {}
@@ -284,21 +285,21 @@ def make_calls(
     chunks: Mapping[int, Sequence[BlockPiece]],
     key: str,
     executor: Executor,
-    places: Mapping[int, str | None] | None = None,
+    workers: Mapping[int, str | None] | None = None,
     stay: bool = False,
 ) -> list[Call]:
-    """The calls that together sum all pieces, their results for `whole_chunks`.
+    """The calls that together sum all pieces, their results for `merge_chunks`.
 
     Parameters
     ----------
     chunks : position of each chunk in the sum -> its pieces
-    places : chunk -> the worker that has it, where that is known
-    stay : as `even_shares` has it
+    workers : chunk -> the worker that has it, where that is known
+    stay : as `make_shares` has it
     """
     sizes = {chunk: [piece.n for _, piece in items] for chunk, items in chunks.items()}
-    threads = {} if places is None else executor.processes()
+    threads = {} if workers is None else executor.processes()
     calls = []
-    for share in even_shares(sizes, places or {}, threads, executor.slots, stay):
+    for share in make_shares(sizes, workers or {}, threads, executor.slots, stay):
         nodes = [
             (node, [chunks[run.chunk][run.first : run.last] for run in runs]) for node, runs in find_nodes(share, sizes)
         ]
@@ -329,5 +330,5 @@ def reduce(
     broadcast : handle of what `step` gets beside the piece
     """
     results, _ = executor.compute(make_calls(held or statistic, broadcast, {0: items}, key, executor))
-    (total,) = whole_chunks(results, statistic.merge).values()
+    (total,) = merge_chunks(results, statistic.merge).values()
     return statistic.finish(total)

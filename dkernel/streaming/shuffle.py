@@ -15,39 +15,39 @@ from dkernel.data.block import Block
 from dkernel.numerics.rows import split_into_arrays
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowRange, RowSlice, Schedule
-from dkernel.streaming.stored_rows import DiskPlace, StoredBlock, StoredRows
+from dkernel.streaming.stored_rows import DiskFolder, StoredBlock, StoredRows
 
 
 def store_shuffled(
-    reader: BlockReader, schedule: Schedule, place: DiskPlace, progress: Any
+    reader: BlockReader, schedule: Schedule, disk: DiskFolder, progress: Any
 ) -> tuple[BlockReader, Schedule]:
     """The reader of the stored rows, and the schedule that finds the same pieces there."""
     inside: dict[int, list[RowSlice]] = {}
     for piece in schedule.pieces:
-        inside.setdefault(piece.place.unit, []).append(piece)
+        inside.setdefault(piece.range.unit, []).append(piece)
     handles, _ = reader.leave_each(
-        store_unit, f"{place.run}-store", progress, lambda unit: (place, inside.get(unit, [])), len
+        store_unit, f"{disk.run}-store", progress, lambda unit: (disk, inside.get(unit, [])), len
     )
     moved: dict[int, RowRange] = {}
     ends: dict[tuple[int, int], int] = {}
     for piece in schedule.pieces:
-        home = piece.place.unit, piece.place.block
+        home = piece.range.unit, piece.range.block
         start = ends.get(home, 0)
         ends[home] = start + piece.n
         moved[piece.number] = RowRange(*home, start, start + piece.n)
-    turns = tuple(tuple(replace(piece, place=moved[piece.number]) for piece in turn) for turn in schedule.rounds)
+    turns = tuple(tuple(replace(piece, range=moved[piece.number]) for piece in turn) for turn in schedule.rounds)
     return reader.with_stored(handles), Schedule(turns, schedule.order)
 
 
-def store_unit(blocks: Sequence[Block], place: DiskPlace, pieces: Sequence[RowSlice]) -> tuple[StoredBlock, ...]:
+def store_unit(blocks: Sequence[Block], disk: DiskFolder, pieces: Sequence[RowSlice]) -> tuple[StoredBlock, ...]:
     """The rows of a unit in the order of its pieces, one block a chunk; runs on a worker."""
     stored = []
     for number, block in enumerate(blocks):
-        mine = [np.arange(block.rows)[piece.place.rows] for piece in pieces if piece.place.block == number]
+        mine = [np.arange(block.rows)[piece.range.rows] for piece in pieces if piece.range.block == number]
         order = np.concatenate([np.empty(0, np.int64), *mine])
         values = {"X": block.X, "y": block.y, "weight": block.weight}
         fields = {
-            name: {part: StoredRows(held, place) for part, held in split_into_arrays(rows[order]).items()}
+            name: {part: StoredRows(held, disk) for part, held in split_into_arrays(rows[order]).items()}
             for name, rows in values.items()
             if rows is not None
         }

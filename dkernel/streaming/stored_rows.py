@@ -23,7 +23,7 @@ from dkernel.streaming.schedule import RowRange, RowSlice
 
 
 @dataclass(frozen=True)
-class DiskPlace:
+class DiskFolder:
     """The file of a run in each process.
 
     Parameters
@@ -41,14 +41,14 @@ class StoredRows:
 
     Examples
     --------
-    >>> rows = StoredRows(np.arange(10.0), DiskPlace(None, "some-run"))
+    >>> rows = StoredRows(np.arange(10.0), DiskFolder(None, "some-run"))
     >>> rows[3:5]
     array([3., 4.])
     """
 
-    def __init__(self, rows: NDArray[Any], place: DiskPlace) -> None:
-        self.place, self.dtype, self.shape = place, rows.dtype, rows.shape
-        self._file = _open_file(place)
+    def __init__(self, rows: NDArray[Any], disk: DiskFolder) -> None:
+        self.disk, self.dtype, self.shape = disk, rows.dtype, rows.shape
+        self._file = _open_file(disk)
         self._first = self._file.append(np.ascontiguousarray(rows))
 
     def __len__(self) -> int:
@@ -62,7 +62,7 @@ class StoredRows:
         return values
 
     def __reduce__(self) -> Any:
-        return type(self), (self[:], self.place)
+        return type(self), (self[:], self.disk)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +78,13 @@ class StoredBlock:
 
     def read(self, piece: RowSlice) -> tuple[Block, RowSlice]:
         """The rows of a piece as a block, and the piece as all rows of this."""
-        start, stop = piece.place.start, piece.place.stop
+        start, stop = piece.range.start, piece.range.stop
         fields = {name: load_rows(arrays.get, start, stop) for name, arrays in self.fields.items()}
-        return Block(**fields), replace(piece, place=RowRange(0, 0, 0, piece.n))
+        return Block(**fields), replace(piece, range=RowRange(0, 0, 0, piece.n))
 
 
 def load_piece(block: Block | StoredBlock, piece: RowSlice) -> tuple[Block, RowSlice]:
-    """The block with the rows of a piece, and their place in it."""
+    """The block with the rows of a piece, and their range in it."""
     return block.read(piece) if isinstance(block, StoredBlock) else (block, piece)
 
 
@@ -127,12 +127,12 @@ def _view_bytes(rows: NDArray[Any]) -> memoryview:
     return memoryview(rows.reshape(-1).view(np.uint8).data)
 
 
-_files: WeakValueDictionary[DiskPlace, _RowFile] = WeakValueDictionary()
+_files: WeakValueDictionary[DiskFolder, _RowFile] = WeakValueDictionary()
 _lock = Lock()
 
 
-def _open_file(place: DiskPlace) -> _RowFile:
+def _open_file(disk: DiskFolder) -> _RowFile:
     with _lock:
-        if (file := _files.get(place)) is None:
-            file = _files[place] = _RowFile(place.folder or local_folder())
+        if (file := _files.get(disk)) is None:
+            file = _files[disk] = _RowFile(disk.folder or local_folder())
         return file

@@ -150,7 +150,7 @@ class RowSample(Statistic[SampledParts, Reservoir]):
         return min(int(share * 2**64), 2**64 - 1)
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> SampledParts:  # noqa: ARG002
-        rows = piece.place.rows
+        rows = piece.range.rows
         hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
         kept = np.flatnonzero(hashes <= np.uint64(self.threshold))
         weight = None if block.weight is None else block.weight[rows]
@@ -231,8 +231,8 @@ class Survey(Statistic[Surveyed, SurveyResult]):
     size: int
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> Surveyed:
-        X, y = block.X[piece.place.rows], None if block.y is None else block.y[piece.place.rows]
-        weight = None if block.weight is None else block.weight[piece.place.rows]
+        X, y = block.X[piece.range.rows], None if block.y is None else block.y[piece.range.rows]
+        weight = None if block.weight is None else block.weight[piece.range.rows]
         plain = weight is None and self.n >= COMPILED_ROWS and isinstance(X, np.ndarray) and X.dtype.kind == "f"
         alike, moments, low, high, sums = (_describe_numbers if plain and X.flags.c_contiguous else _describe_rows)(
             X, y, weight, piece
@@ -341,10 +341,10 @@ def _count(y: NDArray[Any], weight: NDArray[np.float64] | None = None) -> dict[A
     if y.ndim == 2:  # several targets are no classes
         return None
     if weight is None:
-        labels, counts = np.unique(y, return_counts=True)  # to know the place of each row takes as long again
+        labels, counts = np.unique(y, return_counts=True)  # the inverse takes as long again
     else:
-        labels, place = np.unique(y, return_inverse=True)
-        counts = np.bincount(place, weight)
+        labels, inverse = np.unique(y, return_inverse=True)
+        counts = np.bincount(inverse, weight)
     return {label: count for label, count in zip(labels.tolist(), counts.astype(float).tolist(), strict=True) if count}
 
 

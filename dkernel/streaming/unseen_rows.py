@@ -21,7 +21,7 @@ class WithUnseen(Statistic[tuple[S, UnseenValues], tuple[R, UnseenValues]]):
     encoding: Encoding | None
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> tuple[S, UnseenValues]:
-        marks = None if block.marks is None else block.marks[piece.place.rows]
+        marks = None if block.marks is None else block.marks[piece.range.rows]
         return self.inner.step(block, piece, broadcast), UnseenValues.of(self.encoding, marks, piece.n)
 
     def merge(self, left: tuple[S, UnseenValues], right: tuple[S, UnseenValues]) -> tuple[S, UnseenValues]:

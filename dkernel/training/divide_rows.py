@@ -176,7 +176,7 @@ class _Held(Statistic[_Sample, _Sample]):
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Sample:  # noqa: ARG002
         held = np.flatnonzero(self.rule.held(read_kept(block, piece)))
         hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)[held]
-        at = piece.place.rows
+        at = piece.range.rows
         X, y = block.X[at][held], block.y[at][held]  # type: ignore[index]
         weight = None if block.weight is None else block.weight[at][held]
         if weight is not None:

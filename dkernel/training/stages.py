@@ -322,5 +322,5 @@ def choose_order(fit: Fit, sizes: Sizes) -> tuple[Sequence[Schedule], BlockReade
     else:
         run.note("order", f"stored once on disk, {order}")
         run.progress.phase("store interleaved", source.n_rows)
-        reader, schedule = store_shuffled(reader, schedule, run.place(f"{run.key}-shuffled"), run.progress)
+        reader, schedule = store_shuffled(reader, schedule, run.disk_folder(f"{run.key}-shuffled"), run.progress)
     return [schedule] * passes, reader, order

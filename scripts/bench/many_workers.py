@@ -27,7 +27,7 @@ from dkernel.model.recipe import Recipe
 from dkernel.streaming.cost import CALL_SECONDS, READ_BYTES, core_seconds
 from dkernel.streaming.execution.stated import PlannedCluster
 from dkernel.streaming.schedule import bundle_size, shuffle_order
-from dkernel.streaming.shares import even_shares, find_nodes, is_even
+from dkernel.streaming.shares import find_nodes, is_even, make_shares
 from dkernel.training.planning.memory_plan import Plan
 
 COLUMNS, UNIT = 28, 131_072
@@ -93,7 +93,7 @@ def rounds_of(source: Source, rounds: int, workers: int, kept: bool) -> Iterator
         held = dict.fromkeys(threads, 0)
         for i, unit in enumerate(source.units if kept else [source.units[chunk] for chunk in chunks]):
             held[f"worker {i % workers}"] += unit.n_rows
-        shares = even_shares(sizes, places, threads, workers, len(turn) <= workers and is_even(held, threads))
+        shares = make_shares(sizes, places, threads, workers, len(turn) <= workers and is_even(held, threads))
         busy = {share.at for share in shares}
         rows, copied, sums = list[int](), list[int](), 0
         for share in shares:

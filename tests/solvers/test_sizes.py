@@ -170,4 +170,4 @@ def test_a_block_in_pieces():
         (2, 600, 300),
         (3, 900, 100),
     ]
-    assert np.concatenate([np.arange(1000)[piece.place.rows] for piece in pieces]).tolist() == list(range(1000))
+    assert np.concatenate([np.arange(1000)[piece.range.rows] for piece in pieces]).tolist() == list(range(1000))

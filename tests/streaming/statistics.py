@@ -15,7 +15,7 @@ class Sum(Statistic):
 
     def step(self, block, piece, broadcast):
         shift = 0.0 if broadcast is None else broadcast
-        return [float((block.X[piece.place.rows] * self.scale + shift).sum(dtype=np.float32)), piece.n]
+        return [float((block.X[piece.range.rows] * self.scale + shift).sum(dtype=np.float32)), piece.n]
 
     def merge(self, left, right):
         left[0] += right[0]  # the left one may be changed: nobody else knows it

@@ -12,7 +12,7 @@ from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import Statistic, merge_levels
 from dkernel.streaming.schedule import bundles, cut_pieces, shuffle_order
-from dkernel.streaming.shares import even_shares, find_nodes, whole_chunks
+from dkernel.streaming.shares import find_nodes, make_shares, merge_chunks
 from tests.streaming.sources import rings, source_of
 from tests.streaming.statistics import tree_sum
 
@@ -46,7 +46,7 @@ class Total(Statistic):
     """The sum of the rows in float32, which the order of additions shows in."""
 
     def step(self, block, piece, broadcast):  # noqa: ARG002
-        return block.X[piece.place.rows].sum(axis=0)
+        return block.X[piece.range.rows].sum(axis=0)
 
     def merge(self, left, right):
         return left + right
@@ -92,7 +92,7 @@ def test_a_window_is_what_the_plan_counts_on(source):
 def test_the_next_units_are_read_as_early_as_there_is_room(source):
     reader = BlockReader(SerialExecutor(), source, keep=False)
     pieces = cut_pieces([unit.rows for unit in source.units])
-    by_unit = [[piece for piece in pieces if piece.place.unit == unit] for unit in range(4)]
+    by_unit = [[piece for piece in pieces if piece.range.unit == unit] for unit in range(4)]
     rounds = [by_unit[0], by_unit[0], by_unit[0], by_unit[1], by_unit[2], by_unit[3]]
     assert reader.pieces_ahead(rounds, 0) == by_unit[0] + by_unit[0] + by_unit[1]
     assert reader.pieces_ahead(rounds, 2) == by_unit[1]
@@ -133,7 +133,7 @@ class Spread(Counted):
         self.calls += calls
         return super().compute(calls, ahead)
 
-    def places(self, handles):
+    def find_workers(self, handles):
         return [f"process {i % 3}" for i, _ in enumerate(handles)]
 
     def processes(self):
@@ -177,7 +177,7 @@ class Homes(Spread):
         }
         return values, handles
 
-    def places(self, handles):
+    def find_workers(self, handles):
         return [self.at.get(handle.whole if isinstance(handle, Item) else handle) for handle in handles]
 
     def processes(self):
@@ -194,14 +194,14 @@ def test_every_process_keeps_its_share_of_all_that_a_round_mixes(source, workers
     for epoch, most in enumerate((3 if workers == 3 else 8 // workers, 4)):
         for i, bundle in enumerate(passes[epoch]):
             executor.calls.clear()
-            reader.reduce(Total(), [piece for piece in cut if piece.place.unit in bundle], f"{epoch}-{i}")
+            reader.reduce(Total(), [piece for piece in cut if piece.range.unit in bundle], f"{epoch}-{i}")
             assert len(executor.calls) == workers
             assert max(len(call.args[-2]) // 2 for call in executor.calls) <= most  # blocks of two a unit
 
 
 def test_where_a_worker_has_no_chunk_only_those_too_many_are_copied():
     places = dict(enumerate(f"w{i}" for i in (0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 6)))
-    shares = even_shares({chunk: [10] for chunk in places}, places, {f"w{i}": 1 for i in range(8)}, 8)
+    shares = make_shares({chunk: [10] for chunk in places}, places, {f"w{i}": 1 for i in range(8)}, 8)
     found = {run.chunk: share.at for share in shares for run in share.runs}
     # 1.5 shares are 2.25 chunks: w0 keeps two, and w7 has none
     assert [chunk for chunk, at in places.items() if found[chunk] != at] == [2, 3, 4]
@@ -220,10 +220,10 @@ def test_the_nodes_of_any_shares_make_the_one_tree(counts, workers, threads, see
         return f"({left} {right})"
 
     sums = {}
-    for share in even_shares(sizes, places, {f"w{i}": threads for i in range(workers)}, workers * threads):
+    for share in make_shares(sizes, places, {f"w{i}": threads for i in range(workers)}, workers * threads):
         for node, runs in find_nodes(share, sizes):
             lists = [words[run.chunk][run.first : run.last] for run in runs]
             sums[node] = merge_levels([(0, merge_levels([(0, word) for word in some], merge)) for some in lists], merge)
-    found = whole_chunks([sums.items()], merge)
+    found = merge_chunks([sums.items()], merge)
     total = merge_levels([(node.level, found[node]) for node in sorted(found)], merge)
     assert total == tree_sum([tree_sum(some, merge) for some in words.values()], merge)

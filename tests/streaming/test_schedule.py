@@ -28,8 +28,8 @@ def rows_of(pieces, units):
     said, stand = [], []
     for piece in pieces:
         said.append(piece.first + piece.step * np.arange(piece.n))
-        first, n = starts[piece.place.unit, piece.place.block]
-        stand.append(first + np.arange(n)[piece.place.rows])
+        first, n = starts[piece.range.unit, piece.range.block]
+        stand.append(first + np.arange(n)[piece.range.rows])
     return np.concatenate(said), np.concatenate(stand)
 
 
@@ -41,7 +41,7 @@ def check(pieces, units):
     assert [piece.number for piece in pieces] == list(range(len(pieces)))
     assert all(0 < piece.n <= PIECE_ROWS for piece in pieces)
     chunks = [(unit, block) for unit, sizes in enumerate(units) for block in range(len(sizes))]
-    assert all(chunks[piece.chunk] == (piece.place.unit, piece.place.block) for piece in pieces)
+    assert all(chunks[piece.chunk] == (piece.range.unit, piece.range.block) for piece in pieces)
 
 
 @given(layouts, turns)
@@ -96,7 +96,7 @@ def test_each_pass_reads_every_unit_once_in_another_order():
     units = [[4096, 4096]] * 12
     seen = []
     for epoch in range(3):
-        order = [piece.place.unit for turn in shuffle_order(units, 16, 0, epoch).rounds for piece in turn]
+        order = [piece.range.unit for turn in shuffle_order(units, 16, 0, epoch).rounds for piece in turn]
         firsts = list(dict.fromkeys(order))
         spans = {unit: (order.index(unit), len(order) - 1 - order[::-1].index(unit)) for unit in firsts}
         # Within a round pieces stand by number; across rounds a unit is left before the next but one begins.
@@ -121,7 +121,7 @@ def test_chunks_without_rows_have_no_pieces_and_keep_their_numbers():
 def test_a_round_has_as_much_of_each_unit_as_of_any_other(rounds):
     units = [[131_072]] * 8
     for turn in shuffle_order(units, rounds, 0, 0, bundle=8).rounds:
-        found = np.bincount([piece.place.unit for piece in turn], minlength=8)
+        found = np.bincount([piece.range.unit for piece in turn], minlength=8)
         assert found.max() - found.min() <= 1 + (rounds == 64)
 
 

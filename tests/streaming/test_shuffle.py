@@ -11,7 +11,7 @@ from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import interleave_order
 from dkernel.streaming.shuffle import store_shuffled
-from dkernel.streaming.stored_rows import DiskPlace, load_piece
+from dkernel.streaming.stored_rows import DiskFolder, load_piece
 from dkernel.training.fit import train
 from tests.streaming.sources import rings, source_of
 from tests.training.test_same_bytes import CASES, UNITS, N, digest, reread, source  # noqa: F401 - a fixture
@@ -55,12 +55,12 @@ def test_each_piece_finds_its_rows_again(units, tmp_path):
     X, y, weight, _ = CASES["sorted"]
     before, schedule = source_of(X, y, units, weight), interleave_order(units, 8)
     feed = BlockReader(SerialExecutor(), before, keep=False)
-    feed, moved = store_shuffled(feed, schedule, DiskPlace(str(tmp_path), "test"), Progress("none"))
+    feed, moved = store_shuffled(feed, schedule, DiskFolder(str(tmp_path), "test"), Progress("none"))
     for old, new in zip(schedule.pieces, moved.pieces, strict=True):
-        assert replace(new, place=old.place) == old
+        assert replace(new, range=old.range) == old
         block, piece = load_piece(resolve(feed.block(new), lambda held: held.value), new)
         rows = old.first + old.step * np.arange(old.n)
-        np.testing.assert_array_equal(block.X[piece.place.rows], X[rows])
+        np.testing.assert_array_equal(block.X[piece.range.rows], X[rows])
         np.testing.assert_array_equal(block.y, y[rows])
         np.testing.assert_array_equal(block.weight, weight[rows])
     assert [[p.number for p in turn] for turn in moved.rounds] == [[p.number for p in turn] for turn in schedule.rounds]
@@ -70,7 +70,7 @@ def test_text_labels_and_no_weights_survive(tmp_path):
     X, names = np.arange(40.0, dtype=np.float32)[:, None], np.array(["a", "long name"])[np.arange(40) // 20]
     feed = BlockReader(SerialExecutor(), source_of(X, names, [(20,), (20,)]), keep=True)
     schedule = interleave_order([(20,), (20,)], 4)
-    feed, moved = store_shuffled(feed, schedule, DiskPlace(str(tmp_path), "test"), Progress("none"))
+    feed, moved = store_shuffled(feed, schedule, DiskFolder(str(tmp_path), "test"), Progress("none"))
     for piece in moved.pieces:
         block, _ = load_piece(resolve(feed.block(piece), lambda held: held.value), piece)
         assert block.weight is None

@@ -156,12 +156,12 @@ class Seeded(Projection):
         self.divisor = divisor
 
     def fill(self, rows: NDArray[np.float32], first: int, out: NDArray[np.float32]) -> None:
-        place = first, out.shape[1]
-        block = self._blocks.get(place)
+        columns = first, out.shape[1]
+        block = self._blocks.get(columns)
         if block is None:
-            block = np.ascontiguousarray(self.part(*place).T, dtype=np.float32)
-            if 4 * self.p * sum(place) <= MOST_KEPT:
-                self._blocks[place] = block
+            block = np.ascontiguousarray(self.part(*columns).T, dtype=np.float32)
+            if 4 * self.p * sum(columns) <= MOST_KEPT:
+                self._blocks[columns] = block
         np.matmul(rows, block, out=out)
 
     def part(self, first: int, width: int) -> NDArray[np.float64]:

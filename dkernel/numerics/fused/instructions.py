@@ -35,7 +35,7 @@ cgutils: Any = _cgutils  # without types
 
 
 @intrinsic
-def float_from_bits(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001 - the names and places that numba gives them
+def float_from_bits(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001 - the names and positions that numba gives them
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         return builder.bitcast(arguments[0], context.get_value_type(types.float32))
 
@@ -44,8 +44,8 @@ def float_from_bits(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001 - the nam
 
 def _places(lanes: Iterable[int]) -> ir.Constant:
     """Lanes of a shuffle."""
-    places = list(lanes)
-    return ir.Constant(ir.VectorType(ir.IntType(32), len(places)), places)
+    order = list(lanes)
+    return ir.Constant(ir.VectorType(ir.IntType(32), len(order)), order)
 
 
 class VectorBuilder:
@@ -97,16 +97,16 @@ class VectorBuilder:
         """Vectors of zeros to add to, which end up in registers."""
         vectors = [[cgutils.alloca_once(self.builder, self.vector) for _ in range(columns)] for _ in range(rows)]
         for line in vectors:
-            for place in line:
-                self.builder.store(self.constant(0.0), place)
+            for pointer in line:
+                self.builder.store(self.constant(0.0), pointer)
         return vectors
 
-    def index(self, sizes: Any, places: Any) -> Any:
-        """Offset of the element at these places in an array of these sizes."""
-        at = places[0]
-        for size, place in zip(sizes[1:], places[1:], strict=True):
-            at = self.builder.add(self.builder.mul(at, size), place)
-        return at
+    def index(self, sizes: Any, indices: Any) -> Any:
+        """Offset of the element with these indices in an array of these sizes."""
+        offset = indices[0]
+        for size, i in zip(sizes[1:], indices[1:], strict=True):
+            offset = self.builder.add(self.builder.mul(offset, size), i)
+        return offset
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
         return self.builder.call(self._fma, [a, b, c])
@@ -214,8 +214,8 @@ def intrinsic_block(function: str) -> Any:
             sizes = cgutils.unpack_tuple(builder, C.shape, 3)
             for columns, products in _products_of_panel(maker, A, B, builder.add(start, i), j):
                 for row, line in enumerate(products):
-                    for column, place in zip(columns, line, strict=True):
-                        for layer, value in enumerate(getattr(maker, function)(builder.load(place))):
+                    for column, pointer in zip(columns, line, strict=True):
+                        for layer, value in enumerate(getattr(maker, function)(builder.load(pointer))):
                             at = builder.add(builder.mul(j, whole(PANEL)), column)
                             maker.store(value, C, maker.index(sizes, (whole(layer), builder.add(i, whole(row)), at)))
             return context.get_dummy_value()
@@ -265,8 +265,8 @@ def intrinsic_scores(function: str) -> Any:
                         for row, line in enumerate(values):
                             for c, column, value in zip(coefs, columns, line, strict=True):
                                 lane = whole(column.constant % LANES)
-                                place = maker.index(of_sums, (builder.add(i, whole(row)), part, lane))
-                                maker.store(maker.fma(value[layer], c, maker.load(S, place)), S, place)
+                                pointer = maker.index(of_sums, (builder.add(i, whole(row)), part, lane))
+                                maker.store(maker.fma(value[layer], c, maker.load(S, pointer)), S, pointer)
             return context.get_dummy_value()
 
         return types.void(rows, panels, coef, sums, first, i, j), generate
@@ -303,13 +303,13 @@ def _products_of_panel(
         if added is not None:
             b, numbers = vectors(whole(0))
             for a, line in zip(numbers, sums, strict=True):
-                for value, place in zip(b, line, strict=True):
-                    builder.store(builder.fadd(a, value), place)
+                for value, pointer in zip(b, line, strict=True):
+                    builder.store(builder.fadd(a, value), pointer)
         with cgutils.for_range_slice(builder, added or whole(0), k, whole(1), inc=True) as (index, _):
             b, numbers = vectors(index)
             for a, line in zip(numbers, sums, strict=True):
-                for value, place in zip(b, line, strict=True):
-                    builder.store(maker.fma(a, value, builder.load(place)), place)
+                for value, pointer in zip(b, line, strict=True):
+                    builder.store(maker.fma(a, value, builder.load(pointer)), pointer)
         if near:
             _refine(maker, sums, vectors, k)
         yield columns, sums
@@ -325,8 +325,8 @@ def _refine(maker: VectorBuilder, sums: list[list[Any]], vectors: Any, k: Any) -
     share, half = maker.constant(NEAR_SQUARE), maker.constant(0.5)
     close = [
         [
-            builder.fcmp_ordered("<", builder.load(place), builder.fmul(share, builder.fadd(a, value)))
-            for value, place in zip(b, line, strict=True)
+            builder.fcmp_ordered("<", builder.load(pointer), builder.fmul(share, builder.fadd(a, value)))
+            for value, pointer in zip(b, line, strict=True)
         ]
         for a, line in zip(numbers, sums, strict=True)
     ]
@@ -337,12 +337,12 @@ def _refine(maker: VectorBuilder, sums: list[list[Any]], vectors: Any, k: Any) -
         with cgutils.for_range_slice(builder, whole(1), k, whole(1), inc=True) as (index, _):
             b, numbers = vectors(index)
             for a, line in zip(numbers, exact, strict=True):
-                for value, place in zip(b, line, strict=True):
+                for value, pointer in zip(b, line, strict=True):
                     apart = maker.fma(half, value, a)
-                    builder.store(maker.fma(apart, apart, builder.load(place)), place)
-        for places, own, masks in zip(sums, exact, close, strict=True):
-            for place, better, mask in zip(places, own, masks, strict=True):
-                builder.store(builder.select(mask, builder.load(better), builder.load(place)), place)
+                    builder.store(maker.fma(apart, apart, builder.load(pointer)), pointer)
+        for pointers, exact_sums, masks in zip(sums, exact, close, strict=True):
+            for pointer, better, mask in zip(pointers, exact_sums, masks, strict=True):
+                builder.store(builder.select(mask, builder.load(better), builder.load(pointer)), pointer)
 
 
 @intrinsic
@@ -368,12 +368,12 @@ def score_lanes(
         )
         coefs = [maker.load(W, maker.index(of_coef, (head, panel, part, whole(LANES * k)))) for k in range(PANEL_PARTS)]
         for r in range(PRODUCT_STRIP):
-            place = maker.index(of_sums, (builder.add(row, whole(r)), head, whole(0)))
-            total = maker.load(S, place)
+            pointer = maker.index(of_sums, (builder.add(row, whole(r)), head, whole(0)))
+            total = maker.load(S, pointer)
             for k, c in enumerate(coefs):
                 value = maker.load(C, maker.index(of_tile, (part, builder.add(of_row, whole(r)), whole(LANES * k))))
                 total = maker.fma(value, c, total)
-            maker.store(total, S, place)
+            maker.store(total, S, pointer)
         return context.get_dummy_value()
 
     return types.void(tile, coef, sums, i, row, j, layer, h), generate
@@ -427,12 +427,12 @@ def _gradient(heads: int) -> Any:
                     values = [maker.load(C, each) for each in at]
                     for e, line in enumerate(sums):
                         r = maker.spread(D, maker.index(of_rest, (loop.index, builder.add(head, whole(e)))))
-                        for value, place in zip(values, line, strict=True):
-                            builder.store(maker.fma(value, r, builder.load(place)), place)
+                        for value, pointer in zip(values, line, strict=True):
+                            builder.store(maker.fma(value, r, builder.load(pointer)), pointer)
                 for e, line in enumerate(sums):
-                    for column, place in zip(columns, line, strict=True):
+                    for column, pointer in zip(columns, line, strict=True):
                         to = maker.index(of_sum, (builder.add(head, whole(e)), panel, layer, column))
-                        maker.store(builder.fadd(maker.load(G, to), builder.load(place)), G, to)
+                        maker.store(builder.fadd(maker.load(G, to), builder.load(pointer)), G, to)
             return context.get_dummy_value()
 
         return types.void(tile, R, part, rows, j, layer, h), generate

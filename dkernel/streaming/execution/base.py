@@ -49,7 +49,7 @@ class Call:
     """function(*args), under a key made from the content of both; handles among the args become their values.
 
     Handles may also stand inside tuples, lists and the values of dicts. `at` is the worker to run it on while that is
-    there, which has its values as `Executor.places` says; None for any.
+    there, which has its values as `Executor.find_workers` says; None for any.
 
     Examples
     --------
@@ -208,7 +208,7 @@ class Executor(ABC):
         """Use no worker that has a limit below this, where others remain; True if some are left out."""
         return False
 
-    def places(self, handles: Sequence[Handle]) -> list[str | None]:
+    def find_workers(self, handles: Sequence[Handle]) -> list[str | None]:
         """The process that each value is in, or is to be made in; None where that is unknown or all are in this one."""
         return [None] * len(handles)
 

@@ -171,7 +171,7 @@ class ClusterExecutor(RemoteExecutor):
         finally:
             self._workers.most = before
 
-    def places(self, handles: Sequence[Handle]) -> list[str | None]:
+    def find_workers(self, handles: Sequence[Handle]) -> list[str | None]:
         remotes = [self._remote(handle) for handle in handles]
         there = self.processes()
         unknown = [remote for remote in remotes if remote.future is not None and remote.at not in there]
@@ -371,19 +371,19 @@ class ClusterExecutor(RemoteExecutor):
         self,
         tasks: Sequence[tuple[Payload, Sequence[Future]]],
         names: Sequence[str],
-        places: Sequence[str | None],
+        workers: Sequence[str | None],
         priority: int = 0,
     ) -> list[Future]:
         """The tasks of these payloads and of the values that they need, each with its name and its worker."""
         if not tasks:
             return []
-        pins = {name: self._workers.pin(at) for name, at in zip(names, places, strict=True)}
-        workers = {name: pin.get("workers", []) for name, pin in pins.items()}
+        pins = {name: self._workers.pin(at) for name, at in zip(names, workers, strict=True)}
+        pinned = {name: pin.get("workers", []) for name, pin in pins.items()}
         others = {name: pin.get("allow_other_workers", False) for name, pin in pins.items()}
         with warnings.catch_warnings():
             # Dask advises to scatter large values, but what is scattered is lost with its worker.
             warnings.filterwarnings("ignore", message=".*[Ll]arge (graph|object)", category=UserWarning)
-            with self._annotate(priority), annotate(workers=workers.get, allow_other_workers=others.get):
+            with self._annotate(priority), annotate(workers=pinned.get, allow_other_workers=others.get):
                 settings, (payloads, values) = [self.settings] * len(tasks), zip(*tasks, strict=True)
                 # Not pure: Dask would hash all that the tasks get, and they have their names.
                 return list(
@@ -395,14 +395,14 @@ class ClusterExecutor(RemoteExecutor):
         resources = {"resources": self._workers.resources} if self._workers.resources else {}
         return annotate(priority=self._priority + priority, **resources)
 
-    def _read(self, tasks: Sequence[Delayed], places: Sequence[str | None]) -> list[Handle]:
+    def _read(self, tasks: Sequence[Delayed], workers: Sequence[str | None]) -> list[Handle]:
         """The values of tasks of a source, each of which a worker computes when it has nothing better to do.
 
         A task alone gets a name of this run. Those of a collection keep theirs, by which Dask knows its shuffles: then
         it is where another run of this client has asked for it.
         """
         handles, alone = list[Remote](), dict[str, tuple[Remote, Payload]]()
-        for task, at in zip(tasks, places, strict=True):
+        for task, at in zip(tasks, workers, strict=True):
             graph = dict(task.__dask_graph__())
             if len(graph) > 1:
                 others = self._handles.of_others([task.key])

@@ -100,7 +100,7 @@ def connect(
     asked = {"scheduler": scheduler, "scheduler_file": scheduler_file, "workers": workers}
     given = [name for name, value in asked.items() if value is not None]
     if len(given) > 1:
-        raise RecipeError(f"{' and '.join(given)} are different places to run on: give one of them.")
+        raise RecipeError(f"{' and '.join(given)} are different ways to run: give one of them.")
     with client_at(scheduler, scheduler_file, workers, memory_limit, tls, patience) as client:
         executor: Executor
         if client is None:
@@ -130,11 +130,11 @@ def client_at(
         with _local_cluster(workers, memory_limit) as cluster, _client(cluster, CONNECT_TIMEOUT) as client:
             yield client
     elif scheduler or scheduler_file:
-        place, security = scheduler or _address_in(str(scheduler_file)), _security(tls)
+        address, security = scheduler or _address_in(str(scheduler_file)), _security(tls)
         if patience > CONNECT_TIMEOUT:
-            with _client(place, CONNECT_TIMEOUT, security):
+            with _client(address, CONNECT_TIMEOUT, security):
                 pass
-        with _client(place, max(patience, CONNECT_TIMEOUT), security) as client:
+        with _client(address, max(patience, CONNECT_TIMEOUT), security) as client:
             yield client
     else:
         yield None
@@ -261,16 +261,16 @@ def _security(tls: Mapping[str, str] | None) -> Any:
 
 
 @contextmanager
-def _client(place: Any, timeout: float, security: Any = None) -> Iterator[Any]:
+def _client(address: Any, timeout: float, security: Any = None) -> Iterator[Any]:
     """A client that waits `seconds` for its scheduler, at the start and whenever the connection breaks."""
     try:
-        client = _distributed().Client(place, timeout=timeout, security=security)
+        client = _distributed().Client(address, timeout=timeout, security=security)
     except (OSError, ValueError, RuntimeError, TypeError) as error:
-        encrypted = security is not None or str(place).startswith("tls://")
+        encrypted = security is not None or str(address).startswith("tls://")
         if isinstance(error, (RuntimeError, TypeError)) and not encrypted:
             raise
         raise ClusterError(
-            f"No Dask scheduler answers at {place} ({type(error).__name__}: {error}). "
+            f"No Dask scheduler answers at {address} ({type(error).__name__}: {error}). "
             "Check the address and that `dask scheduler` runs there and can be reached from here. "
             + (_WITH_TLS if encrypted else _WITHOUT_TLS)
         ) from None

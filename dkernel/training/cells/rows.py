@@ -22,7 +22,7 @@ from dkernel.numerics.array_types import F32
 from dkernel.solvers.objective import Coefficients, Problem
 from dkernel.streaming.execution.base import Call, Handle
 from dkernel.streaming.schedule import RowSlice
-from dkernel.streaming.stored_rows import DiskPlace, StoredBlock, StoredRows, load_piece
+from dkernel.streaming.stored_rows import DiskFolder, StoredBlock, StoredRows, load_piece
 from dkernel.training.residual import Residual
 
 PICKS = 8  # lists of rows that a cell is picked from, at most: with more workers a task fits several cells
@@ -127,15 +127,15 @@ class SortedRows:
         if self._counts is None:
             residual, inside = self._residual, dict[int, list[RowSlice]]()
             for piece in residual.pieces:
-                inside.setdefault(piece.place.unit, []).append(piece)
+                inside.setdefault(piece.range.unit, []).append(piece)
             residual.run.progress.phase("sort rows to cells", self._n)
             held = self.executor.keep(self._router, f"{self.key}-router")
-            place = residual.run.place(self.key)
+            disk = residual.run.disk_folder(self.key)
             self._runs, counts = residual.fit.reader.leave_each(
                 write_run,
                 f"{self.key}-run",
                 residual.run.progress,
-                lambda unit: (held, place, inside.get(unit, [])),
+                lambda unit: (held, disk, inside.get(unit, [])),
                 count_cell_rows,
             )
             self.executor.release([held])
@@ -154,7 +154,7 @@ class SortedRows:
         self.sort()
         if not self.executor.processes():
             return self._runs
-        places = self.executor.places(self._runs)
+        places = self.executor.find_workers(self._runs)
         # A run whose worker is lost is made again where it is picked from, each by itself.
         groups: dict[Any, list[int]] = {}
         for number, at in enumerate(places):
@@ -173,10 +173,10 @@ class SortedRows:
 
 
 def write_run(
-    blocks: Sequence[Block | StoredBlock], router: RowRouter, place: DiskPlace, pieces: Sequence[RowSlice]
+    blocks: Sequence[Block | StoredBlock], router: RowRouter, disk: DiskFolder, pieces: Sequence[RowSlice]
 ) -> CellRun:
     """Sort the rows of a unit and write them; runs on a worker."""
-    parts = [_rows(*load_piece(blocks[piece.place.block], piece), router) for piece in pieces]
+    parts = [_rows(*load_piece(blocks[piece.range.block], piece), router) for piece in pieces]
     dtype = run_dtype(len(router.inputs.center), router.problem.targets.outputs)
     rows = np.concatenate([np.empty(0, dtype), *parts])
     rows = rows[np.argsort(rows["number"], kind="stable")]
@@ -188,7 +188,7 @@ def write_run(
         sorted_rows.append(some)
     run = CellRun.of(sorted(visits), sorted_rows, dtype)
     assert isinstance(run.rows, np.ndarray)
-    return replace(run, rows=StoredRows(run.rows, place))
+    return replace(run, rows=StoredRows(run.rows, disk))
 
 
 def count_cell_rows(runs: Sequence[CellRun]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

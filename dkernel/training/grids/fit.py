@@ -173,7 +173,7 @@ class GridRound(ExactStatistic[BinSums]):
         if known is not None and known[0] == turn.number:
             return known[1]
         if turn.number == 0 or turn.history is not None:
-            first = self.problem.components.scores(block.X[piece.place.rows], *self.start)
+            first = self.problem.components.scores(block.X[piece.range.rows], *self.start)
             scores, changes, grids = np.ascontiguousarray(first, np.float32), turn.history, self._before(turn.number)
         elif known is not None and known[0] == turn.number - 1 and turn.change is not None:
             scores, changes, grids = known[1].copy(), turn.change, self.part(turn.number - 1)

@@ -149,7 +149,7 @@ def test_a_part_of_the_workers_does_all_until_it_is_gone(executor, tmp_path):
         assert executor.compute([*calls, Call("right", np.sum, (state,))])[0] == [0, 1, 4, 9, 200_000]
         assert sorted(executor.as_they_come(calls)) == [0, 1, 4, 9]
         (process,) = set(jobs.ran(tmp_path))
-        assert executor.places(left) == [worker]
+        assert executor.find_workers(left) == [worker]
         assert process == process_of(executor, state)
         os.kill(process, signal.SIGKILL)
         again = [Call(f"two-{i}", jobs.noted_square, (str(tmp_path), i, 0.0)) for i in range(4)]
@@ -221,12 +221,12 @@ def test_own_workers_read_equal_shares_and_sum_them_in_place(executor, tmp_path)
     _, first = executor.compute([], [jobs.unit(tmp_path, i) for i in range(3)])
     _, second = executor.compute([], [jobs.unit(tmp_path, i) for i in range(3, 8)])
     units = [*first, *second]
-    asked = executor.places(units)  # known before they are there
+    asked = executor.find_workers(units)  # known before they are there
     assert sorted(asked.count(worker) for worker in executor.processes()) == [4, 4]
     for unit, worker in zip(units, asked, strict=True):
         unit.ensure().result(timeout=30)
         assert [*executor.client.who_has([unit.ensure()]).values()] == [(worker,)]
-    assert executor.places(units) == asked
+    assert executor.find_workers(units) == asked
     executor.release(units)
 
 
@@ -244,7 +244,7 @@ def test_a_unit_whose_reader_dies_is_read_by_another(executor, tmp_path):
     settled(executor)
     (tmp_path / "hold").touch()
     _, units = executor.compute([], [jobs.unit(tmp_path, i) for i in range(4)])
-    pids, asked = executor.client.run(os.getpid), executor.places(units)
+    pids, asked = executor.client.run(os.getpid), executor.find_workers(units)
     wait_until(lambda: len(jobs.ran(tmp_path, "read*")) >= 2)  # each has one in hand
     kill(executor, pids[asked[0]])
     (tmp_path / "hold").unlink()
@@ -276,7 +276,7 @@ def test_chunks_held_by_workers_that_all_go_are_made_by_those_that_come(executor
     _, units = executor.compute([], [jobs.chunk(tmp_path, i) for i in range(4)])
     blocks = [Item(unit, (1,)) for unit in units]
     expected = [float(jobs.read(tmp_path, i)[1].sum()) for i in range(4)]
-    there = executor.places(units)
+    there = executor.find_workers(units)
     sums = [Call(f"held-{i}", np.sum, (block,), there[i]) for i, block in enumerate(blocks)]
     assert executor.compute(sums)[0] == expected
     held = executor.leave([Call(f"kept-{i}", np.sum, (block,)) for i, block in enumerate(blocks)])
@@ -548,7 +548,7 @@ def test_a_lost_connection_is_made_again_and_the_calls_with_it(executor, tmp_pat
     with at(lambda: len(jobs.ran(tmp_path)) >= 3, abort):
         assert executor.compute([*calls, Call("sum", np.sum, (state,))])[0] == [*(i * i for i in range(8)), 3.0]
     assert any("connection" in fault for fault in executor.faults)
-    assert executor.places(left) == [None]
+    assert executor.find_workers(left) == [None]
     assert executor.compute([Call("sum", np.sum, (state,)), Call("sum-left", np.sum, (left[0],))])[0] == [3.0, 32]
     executor.release([state, *left])
 

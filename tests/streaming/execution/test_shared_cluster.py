@@ -143,7 +143,7 @@ def test_each_run_of_a_client_has_its_units_where_it_wants_them(client, tmp_path
         # The tasks of a collection are the same for both: where the first had them made.
         for run, at in ((one, workers[0]), (two, workers[1])):
             chunks = run.compute([], [jobs.chunk(tmp_path, 1)], [at])[1]
-            assert run.places(chunks) == [workers[0]]
+            assert run.find_workers(chunks) == [workers[0]]
 
 
 @pytest.mark.score("asyncio")

@@ -22,7 +22,7 @@ from dkernel.streaming.execution.cluster import ClusterExecutor
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces
-from dkernel.streaming.shares import MOST_UNEVEN, even_shares, homes, is_even
+from dkernel.streaming.shares import MOST_UNEVEN, assign_workers, is_even, make_shares
 from tests.combinations import every_two
 from tests.streaming.sources import rings, source_of
 from tests.streaming.statistics import Sum
@@ -37,7 +37,7 @@ def test_nobody_reads_much_more_than_one_and_a_half_shares(seed):
     rows = rng.integers(1, 100, rng.integers(1, 40)).tolist()
     threads = {f"w{i}": int(rng.integers(1, 4)) for i in range(rng.integers(1, 6))}
     holders = [list(rng.choice([*threads], rng.integers(0, 3))) for _ in rows]
-    found, moved = homes(rows, holders, threads)
+    found, moved = assign_workers(rows, holders, threads)
     share = sum(rows) / sum(threads.values())
     for worker, n in threads.items():
         assert sum(r for r, at in zip(rows, found, strict=True) if at == worker) <= MOST_UNEVEN * share * n + max(rows)
@@ -133,7 +133,7 @@ def test_rows_stay_where_no_worker_has_many_more_than_its_share(rows, stays):
     assert is_even({f"w{i}": n for i, n in enumerate(rows)}, threads) == stays
     pair = {chunk: places[chunk] for chunk in (0, 1)}
     for stay in (True, False):
-        shares = even_shares({chunk: [10] for chunk in pair}, pair, threads, 4, stay)
+        shares = make_shares({chunk: [10] for chunk in pair}, pair, threads, 4, stay)
         assert ([share.at for share in shares] == ["w0"]) == stay
 
 
