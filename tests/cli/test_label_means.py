@@ -34,12 +34,3 @@ def test_every_kind_of_rows_gives_one_model_as_good_on_new_rows(run_to, tmp_path
     parts = dd.from_pandas(frame, npartitions=4)
     several = machine.fit(parts[["zip", "x"]], parts["y"]).predict(new[["zip", "x"]])
     assert np.sqrt(np.mean((several - new["y"]) ** 2)) < 0.55
-
-
-@pytest.mark.slow
-def test_workers_make_the_same_model(run_to, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    table().to_parquet("t.parquet", index=False, row_group_size=700)
-    for out, more in (("m", []), ("w", ["--workers", "2"])):
-        run_to("train", "t.parquet", "--label", "y", "--out", out, *WORDS, "--kernel", "gaussian", "--quiet", *more)
-    assert (tmp_path / "m").read_bytes() == (tmp_path / "w").read_bytes()

@@ -43,33 +43,20 @@ def writes(tmp_path, monkeypatch):
     listens.clear()
 
 
-FIT = ["--label", "y", *FEATURES, "--baselines", "off", "--quiet"]
+FIT = " ".join(["--label y", *FEATURES, "--baselines off --quiet"])
 COMMANDS = {
-    "train": ["train", "x.csv.gz", *FIT, "--out", "n", "--checkpoint", "c", "--report", "r.html", "--scratch", "s"],
-    "train memory": ["train", "x.csv.gz", *FIT[:4], "--n-components", "16", "--quiet", "--out", "n"],
-    "score folder": [
-        "score",
-        "m",
-        "x.csv",
-        "bad.csv",
-        "--out",
-        "s",
-        "--done",
-        "d",
-        "--max-bad-rows",
-        "3",
-        "--keep",
-        "id",
-    ],
-    "score keys": ["score", "m", "x.csv", "--out", "s", "--partition-by", "y", "--allow-extra"],
-    "score parquet": ["score", "m", "x.csv", "bad.csv", "--out", "s.parquet", "--max-bad-rows", "3", "--allow-extra"],
-    "score csv": ["score", "m", "x.csv", "--out", "s.csv", "--allow-extra"],
-    "score zarr": ["score", "m", "x.csv", "--out", "s.zarr", "--allow-extra"],
-    "score npy": ["score", "m", "x.csv", "--out", "s.npy", "--write", "score", "--allow-extra"],
-    "evaluate": ["evaluate", "m", "x.csv", "--allow-extra", "--record", "r.json", "--report", "r.html"],
-    "conformalize": ["conformalize", "m", "x.csv", "--allow-extra", "--out", "n"],
-    "export": ["export", "m", "--out", "m.onnx"],
-    "card": ["show", "m", "--markdown", "--out", "card.md"],
+    "train": f"train x.csv.gz {FIT} --out n --checkpoint c --report r.html --scratch s",
+    "train memory": "train x.csv.gz --label y --exclude price,id,note --n-components 16 --quiet --out n",
+    "score folder": "score m x.csv bad.csv --out s --done d --max-bad-rows 3 --keep id",
+    "score keys": "score m x.csv --out s --partition-by y --allow-extra",
+    "score parquet": "score m x.csv bad.csv --out s.parquet --max-bad-rows 3 --allow-extra",
+    "score csv": "score m x.csv --out s.csv --allow-extra",
+    "score zarr": "score m x.csv --out s.zarr --allow-extra",
+    "score npy": "score m x.csv --out s.npy --write score --allow-extra",
+    "evaluate": "evaluate m x.csv --allow-extra --record r.json --report r.html",
+    "conformalize": "conformalize m x.csv --allow-extra --out n",
+    "export": "export m --out m.onnx",
+    "card": "show m --markdown --out card.md",
 }
 
 
@@ -88,7 +75,7 @@ def test_each_file_is_new_or_is_opened_without_following_a_link(name, run_to, wr
     with open("bad.csv", "w") as bad, open("x.csv") as good:
         bad.writelines([*good.readlines()[:9], "word,1,2,in,1,1,x\n"])
     opened.clear()
-    run_to(*COMMANDS[name])
+    run_to(*COMMANDS[name].split())
     assert writes()
     assert [path for path, flags in writes() if not is_safe(path, flags)] == []
 
@@ -99,7 +86,7 @@ def test_a_file_that_a_link_points_to_stays(place, run, data, tmp_path, monkeypa
     os.mkdir("c")
     (tmp_path / "precious").write_text("mine")
     os.symlink(tmp_path / "precious", place)
-    done = run("train", data / "test.parquet", *FIT, "--out", "n", "--checkpoint", "c", "--overwrite")
+    done = run("train", data / "test.parquet", *FIT.split(), "--out", "n", "--checkpoint", "c", "--overwrite")
     assert (done.exit_code, "is a link" in done.output) == ((65, True) if place == "c/.lock" else (0, False))
     assert (tmp_path / "precious").read_text() == "mine"
 

@@ -32,88 +32,40 @@ def site(tmp_path, data, model, monkeypatch):
         yield f"http://alice:hunter2@{place}"
 
 
-FIT = ["--label", "y", *FEATURES, "--baselines", "off"]
-AWAY = [*FIT[:4], "--n-components", "16"]
-COMMANDS = {
-    "train": (
-        0,
-        ["train", "{site}/train.parquet" + SIGNED.format("parquet"), *FIT, "--report", "r.html", "--out", "n"],
-    ),
-    "verbose": (0, ["train", "{site}/train.parquet", *FIT, "-v", "--checkpoint", "c", "--out", "n", "--debug"]),
-    "json": (0, ["train", "{site}/train.parquet", *FIT, "--json", "--progress", "json", "--out", "n"]),
-    "plan": (0, ["train", "{site}/train.parquet", *FIT, "--dry-run"]),
-    "away": (0, ["train", "train.parquet", *FIT, "--out", "{memory}/n", "--checkpoint", "{memory}/c", "--resume"]),
-    "tune": (0, ["tune", "{site}/train.parquet", *AWAY, "--budget", "0.5passes", "--out", "n"]),
-    "judges": (
-        65,
-        ["train", "{site}/train.parquet", *FIT, "--eval-set", "{site}/train.parquet?Signature=5ec4e7", "--out", "n"],
-    ),
-    "twice": (0, ["train", "{site}/train.parquet", "{site}/train.parquet", *FIT, "--out", "n"]),
-    "none": (65, ["train", "{site}/none.parquet", *FIT, "--out", "n", "--debug"]),
-    "glob": (65, ["train", "{memory}/*.parquet", *FIT, "--out", "n"]),
-    "column": (65, ["train", "{site}/train.parquet", "--label", "z", "--out", "n", "--json"]),
-    "no host": (75, ["train", "http://alice:hunter2@127.0.0.1:1/x.csv?t=5ec4e7", *FIT, "--out", "n"]),
-    "no system": (2, ["train", "train.parquet", *FIT, "--out", "nonsense://alice:hunter2@b/m?t=5ec4e7"]),
-    "no place": (75, ["train", "train.parquet", *FIT, "--out", "http://alice:hunter2@127.0.0.1:1/m", "--debug"]),
-    "no path": (2, ["train", "train.parquet", *FIT, "--scratch", "s3://alice:hunter2@b/s", "--out", "n"]),
-    "no option": (2, ["show", "m", "{site}/m"]),
-    "no command": (2, ["{site}/m"]),
-    "score": (
-        0,
-        [
-            "score",
-            "m",
-            "{site}/new.parquet",
-            "{site}/empty.parquet",
-            "--max-bad-files",
-            "1",
-            "--done",
-            "done.json",
-            "--out",
-            "s",
-        ],
-    ),
-    "score away": (
-        0,
-        [
-            "score",
-            "{memory}/m",
-            "{site}/new.parquet",
-            "--done",
-            "{memory}/done.json",
-            "--out",
-            "{memory}/s.csv",
-            "--json",
-        ],
-    ),
-    "score bad": (65, ["score", "m", "{site}/empty.parquet", "{site}/m.parquet", "--max-bad-files", "1", "--out", "s"]),
-    "evaluate": (
-        0,
-        [
-            "evaluate",
-            "{memory}/m",
-            "{site}/test.parquet",
-            "--report",
-            "r.html",
-            "--record",
-            "r.json",
-            "--exclude",
-            "price,id,note",
-        ],
-    ),
-    "no page": (0, ["evaluate", "m", "{site}/test.parquet", "--report", "{memory}/r.html", "--allow-extra"]),
-    "update": (65, ["update", "{memory}/m", "{site}/new.parquet", "--label", "y", "--out", "n"]),
-    "conformalize": (0, ["conformalize", "{memory}/m", "{site}/test.parquet", "--out", "{memory}/n", "--allow-extra"]),
-    "export": (0, ["export", "{memory}/m", "--out", "{memory}/m.onnx"]),
-    "show": (0, ["show", "{memory}/m"]),
-    "card": (0, ["show", "{memory}/m", "--markdown", "--out", "card.md"]),
-    "jobs": (0, ["jobs", "{memory}"]),
-    "watch": (65, ["watch", "{memory}/none", "--patience", "0"]),
-    "cancel": (65, ["cancel", "{memory}/none"]),
-    "doctor": (
-        1,
-        ["doctor", "{site}/none.parquet", *FIT, "--out", "{memory}/m", "--checkpoint", "{memory}/c", "--json"],
-    ),
+FIT = " ".join(["--label y", *FEATURES, "--baselines off"])
+AWAY = "--label y --exclude price,id,note --n-components 16"
+COMMANDS = {  # the exit code and the words of a command
+    "train": (0, f"train {{site}}/train.parquet{SIGNED.format('parquet')} {FIT} --report r.html --out n"),
+    "verbose": (0, f"train {{site}}/train.parquet {FIT} -v --checkpoint c --out n --debug"),
+    "json": (0, f"train {{site}}/train.parquet {FIT} --json --progress json --out n"),
+    "plan": (0, f"train {{site}}/train.parquet {FIT} --dry-run"),
+    "away": (0, f"train train.parquet {FIT} --out {{memory}}/n --checkpoint {{memory}}/c --resume"),
+    "tune": (0, f"tune {{site}}/train.parquet {AWAY} --budget 0.5passes --out n"),
+    "judges": (65, f"train {{site}}/train.parquet {FIT} --eval-set {{site}}/train.parquet?Signature=5ec4e7 --out n"),
+    "twice": (0, f"train {{site}}/train.parquet {{site}}/train.parquet {FIT} --out n"),
+    "none": (65, f"train {{site}}/none.parquet {FIT} --out n --debug"),
+    "glob": (65, f"train {{memory}}/*.parquet {FIT} --out n"),
+    "column": (65, "train {site}/train.parquet --label z --out n --json"),
+    "no host": (75, f"train http://alice:hunter2@127.0.0.1:1/x.csv?t=5ec4e7 {FIT} --out n"),
+    "no system": (2, f"train train.parquet {FIT} --out nonsense://alice:hunter2@b/m?t=5ec4e7"),
+    "no place": (75, f"train train.parquet {FIT} --out http://alice:hunter2@127.0.0.1:1/m --debug"),
+    "no path": (2, f"train train.parquet {FIT} --scratch s3://alice:hunter2@b/s --out n"),
+    "no option": (2, "show m {site}/m"),
+    "no command": (2, "{site}/m"),
+    "score": (0, "score m {site}/new.parquet {site}/empty.parquet --max-bad-files 1 --done done.json --out s"),
+    "score away": (0, "score {memory}/m {site}/new.parquet --done {memory}/done.json --out {memory}/s.csv --json"),
+    "score bad": (65, "score m {site}/empty.parquet {site}/m.parquet --max-bad-files 1 --out s"),
+    "evaluate": (0, "evaluate {memory}/m {site}/test.parquet --report r.html --record r.json --exclude price,id,note"),
+    "no page": (0, "evaluate m {site}/test.parquet --report {memory}/r.html --allow-extra"),
+    "update": (65, "update {memory}/m {site}/new.parquet --label y --out n"),
+    "conformalize": (0, "conformalize {memory}/m {site}/test.parquet --out {memory}/n --allow-extra"),
+    "export": (0, "export {memory}/m --out {memory}/m.onnx"),
+    "show": (0, "show {memory}/m"),
+    "card": (0, "show {memory}/m --markdown --out card.md"),
+    "jobs": (0, "jobs {memory}"),
+    "watch": (65, "watch {memory}/none --patience 0"),
+    "cancel": (65, "cancel {memory}/none"),
+    "doctor": (1, f"doctor {{site}}/none.parquet {FIT} --out {{memory}}/m --checkpoint {{memory}}/c --json"),
 }
 
 
@@ -132,7 +84,7 @@ def test_no_secret_of_a_url_is_written_or_said(name, site, run_to, tmp_path, mon
     system.pipe_file(f"{IN_MEMORY}/m", Path("m").read_bytes())
     system.pipe_file(f"{IN_MEMORY}/m.run.json", b'{"status": "done"}')
     code, words = COMMANDS[name]
-    words = [word.format(site=site, memory=IN_MEMORY) for word in words]
+    words = words.format(site=site, memory=IN_MEMORY).split()
     monkeypatch.setattr("sys.argv", ["dkernel", *words])
     done = run_to(*words, code=code)
     texts = written(tmp_path) | {"what it says": done.output.encode()}
@@ -140,7 +92,7 @@ def test_no_secret_of_a_url_is_written_or_said(name, site, run_to, tmp_path, mon
 
 
 def test_every_command_is_among_them():
-    assert {words[0] for _, words in COMMANDS.values()} >= set(main.list_commands(None))
+    assert {words.split()[0] for _, words in COMMANDS.values()} >= set(main.list_commands(None))
 
 
 def test_a_file_is_done_whoever_reads_it_and_by_whatever_signature(site, run_to):
