@@ -82,35 +82,6 @@ def test_under_a_client_the_same_bits_and_one_model_a_worker(shared_cluster):
         np.testing.assert_allclose(again.transform(lazy[0]).compute(), features.transform(X), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("labels", "dtype"),
-    [(["no", "yes"], "<U3"), ([False, True], "bool"), ([-1, 1], "int64"), ([0.5, 2.0], None), ([7, 3], "int64")],
-    ids=str,
-)
-def test_every_kind_of_label(labels, dtype):
-    X, y = ball(400)
-    given = np.array(labels)[y.astype(int)]
-    if dtype is None:
-        with pytest.raises(DataError, match="Unknown label type"):
-            KernelClassifier(**SMALL).fit(X, given)
-        return
-    machine = KernelClassifier(**SMALL).fit(X, given)
-    assert machine.classes_.tolist() == sorted(labels)
-    assert machine.predict(X).dtype == dtype
-    assert machine.score(X, given) > 0.85
-    assert machine.score(X, given.astype(object)) > 0.85 if dtype == "<U3" else True
-
-
-def test_objects_of_text_and_pandas_strings():
-    X, y = ball(400)
-    named = np.where(y, "out", "in")
-    found = [
-        KernelClassifier(**SMALL).fit(X, given).predict(X)
-        for given in (named, named.astype(object), pd.Series(named, dtype="str"), named.tolist())
-    ]
-    assert all((labels == found[0]).all() for labels in found)
-
-
 def test_weights_and_class_weights_move_the_border():
     X, y = ball(1500)
     plain, heavy, balanced = (
@@ -210,12 +181,6 @@ def test_a_regression_is_near_the_exact_one():
 def test_bad_input_is_a_data_error(X, y, message):
     with pytest.raises(DataError, match=message):
         KernelClassifier(**SMALL, categorical_features=None, missing="error").fit(X, y)
-
-
-def test_constant_columns_do_no_harm():
-    X, y = ball(600)
-    wide = np.column_stack([X, np.full(600, 1e6), np.zeros(600)]).astype(np.float32)
-    assert KernelClassifier(n_components=64).fit(wide, y).score(wide, y) > 0.85
 
 
 GRID = np.random.default_rng(0).integers(0, 3, (500, 2)).astype(np.float32)

@@ -27,6 +27,8 @@ KINDS = {
     "objects, int": (WHOLE, objects),
     "objects, numpy's int": (WHOLE, lambda values: objects([np.int64(v) for v in values])),
     "objects, text": (TEXT, objects),
+    "list, text": (TEXT, list),
+    "pandas' text": (TEXT, lambda values: pd.Series(values, dtype="str")),
     "bytes": (TEXT, lambda values: np.array([v.encode() for v in values])),
     "a series of objects": (WHOLE, lambda values: pd.Series(values, dtype=object, name="label")),
     "categories": (WHOLE, pd.Categorical),
@@ -49,6 +51,7 @@ def test_classes(kind):
     y = make(plain.tolist())
     machine, twin = (KernelClassifier(**SMALL, calibration="platt").fit(X, given) for given in (y, plain))
     assert machine.classes_.tolist() == labels
+    assert machine.predict(X).dtype == plain.dtype
     np.testing.assert_array_equal(machine.decision_function(X), twin.decision_function(X))
     assert machine.score(X, y) == twin.score(X, plain) > 0.8
     assert (machine.conformalize(X, y).predict_set(X) == twin.conformalize(X, plain).predict_set(X)).all()

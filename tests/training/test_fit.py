@@ -187,21 +187,6 @@ def test_a_handful_of_rows_with_everything_open():
     assert np.isfinite(fit(X, y, Recipe(solver="psgd")).scores(X)).all()
 
 
-def test_fewer_rows_than_landmarks_uses_them_all_and_says_so():
-    X, y = rings(150)
-    result = train(from_arrays(X, y), RECIPE.replace(n_components=1000), SerialExecutor())
-    assert result.model.map.n_components < 150
-    assert "1,000 were asked for" in result.chosen["n_components"]
-    assert result.model.recipe.n_components == result.model.map.n_components
-    assert error(result.model, X, y) < 0.3
-
-
-def test_a_positive_label_that_no_row_has_is_refused():
-    X, y = rings(100)
-    with pytest.raises(DataError, match=r"No row has the label 7.*there are 0, 1"):
-        fit(X, y, RECIPE.replace(positive=7))
-
-
 def test_one_label_against_the_rest():
     X, y = rings(6000, classes=3)
     model = fit(X, y, RECIPE.replace(positive=1, n_components=300))
@@ -222,16 +207,6 @@ def test_a_floating_label_needs_a_regression_loss():
     X, y = waves(100)
     with pytest.raises(RecipeError, match="loss='squared'"):
         fit(X, y, RECIPE)
-
-
-@pytest.mark.parametrize("features", MAPS)
-def test_constant_columns_and_large_offsets_do_no_harm(features):
-    X, y = rings(5000)
-    idle = np.column_stack([X, np.full(5000, 1e6), np.zeros(5000)]).astype(np.float32)
-    offset = X + np.float32(100)
-    plain = error(fit(X, y, MAPS[features]), X, y)
-    assert error(fit(idle, y, MAPS[features]), idle, y) <= plain + 0.01
-    assert error(fit(offset, y, MAPS[features]), offset, y) <= plain + 0.01
 
 
 def test_only_constant_columns():

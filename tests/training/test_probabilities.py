@@ -15,8 +15,7 @@ from dkernel.errors import ModelFileError, RecipeError
 from dkernel.inference.evaluate import evaluate_model
 from dkernel.model import model_file
 from dkernel.model.recipe import Recipe
-from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.training.checkpoint import Checkpoint
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import train
 from tests.streaming.sources import rings, source_of
 
@@ -81,21 +80,6 @@ def test_the_scores_are_those_without_it_and_the_file_keeps_it(fitted, tmp_path)
     np.testing.assert_array_equal(again.probabilities(again.scores(X)), model.probabilities(model.scores(X)))
     found = evaluate_model(again, from_arrays(X, y), SerialExecutor())
     assert found["log_loss"] == pytest.approx(log_loss(y, model.probabilities(model.scores(X))[:, 1]))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_threads_and_checkpoints_change_no_byte(kind, tmp_path):
-    recipe = BASE.replace(calibration=kind, loss="squared_hinge")
-    paths = [tmp_path / name for name in ("serial", "threads", "kept", "found")]
-    checkpoint = Checkpoint(tmp_path / "folder", resume=True)
-    for path, executor, kept in [
-        (paths[0], SerialExecutor(), None),
-        (paths[1], ThreadsExecutor(3), None),
-        (paths[2], SerialExecutor(), checkpoint),
-        (paths[3], SerialExecutor(), checkpoint),
-    ]:
-        model_file.save(train(source(3), recipe, executor, checkpoint=kept).model, path)
-    assert len({path.read_bytes() for path in paths}) == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -10,8 +10,7 @@ from dkernel.errors import ModelFileError, UnsupportedError
 from dkernel.inference.evaluate import evaluate_model
 from dkernel.model import model_file
 from dkernel.model.recipe import Recipe
-from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.training.checkpoint import Checkpoint
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import train
 from tests.streaming.sources import rings, source_of
 
@@ -74,20 +73,6 @@ def test_figures_say_what_is_covered(numbers, classes):
     codes = np.searchsorted(classes.classes, y)
     assert found["covered"] == pytest.approx(sets[np.arange(1000), codes].mean())
     assert found["size"] == pytest.approx(sets.sum(axis=1).mean())
-
-
-@pytest.mark.parametrize(("recipe", "data"), [(NUMBERS, waves(4000)), (CLASSES, rings(4000, noise=0.2, classes=3))])
-def test_threads_and_checkpoints_change_no_byte(recipe, data, tmp_path):
-    paths = [tmp_path / name for name in ("serial", "threads", "kept", "found")]
-    checkpoint = Checkpoint(tmp_path / "folder", resume=True)
-    for path, executor, kept in [
-        (paths[0], SerialExecutor(), None),
-        (paths[1], ThreadsExecutor(3), None),
-        (paths[2], SerialExecutor(), checkpoint),
-        (paths[3], SerialExecutor(), checkpoint),
-    ]:
-        model_file.save(train(source_of(*data, UNITS), recipe, executor, checkpoint=kept).model, path)
-    assert len({path.read_bytes() for path in paths}) == 1
 
 
 def test_the_file_keeps_them_in_64_kib(numbers, tmp_path):
