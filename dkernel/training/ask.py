@@ -125,7 +125,8 @@ def with_solver(recipe: Recipe, source: Source, validation: Block | None = None)
 
     Errors of "psgd" and "exact": digits 2.0, 0.4 %, banana 11.0, 8.0 %, 2,000 rows of magic 14.1, 14.0 %. What asks for
     passes or for held-out rows gets them, and so do the rows from which local stages gain more than an exact solution:
-    phoneme 10.1 % beside 12.5, churn 4.3 beside 5.5, sml .032 deviations beside .051.
+    phoneme 10.1 % beside 12.5, churn 4.3 beside 5.5, sml .032 deviations beside .051. Fewer components than features
+    learn no line: 3,000 rows of 2,000 features .16 deviations exactly, .75 in passes.
     """
     if recipe.solver != "auto":
         return recipe
@@ -133,8 +134,9 @@ def with_solver(recipe: Recipe, source: Source, validation: Block | None = None)
     passes = recipe.replace(solver="psgd")
     if asks or not is_few(source) or not SOLVERS["exact"].takes(parse_loss(recipe.loss)):
         return passes
-    holdout = Sizes.of(source.n_counted, source.n_in, passes).holdout
-    return passes if tries_local(passes, source, holdout) else recipe.replace(solver="exact")
+    sizes = Sizes.of(source.n_counted, source.n_in, passes)
+    races = sizes.p <= sizes.components and tries_local(passes, source, sizes.holdout)
+    return passes if races else recipe.replace(solver="exact")
 
 
 def merge_copies(source: Source, recipe: Recipe, executor: Executor) -> Source:

@@ -11,6 +11,7 @@ from dkernel.model.recipe import Recipe
 from dkernel.solvers.preconditioner import Preconditioner
 from dkernel.solvers.sgd import PSGDSolver
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.training.ask import with_solver
 from dkernel.training.fit import train
 from tests.reference import optimum
 from tests.streaming.sources import rings, source_of, waves
@@ -268,3 +269,9 @@ def test_rounds_that_hold_nothing_but_the_holdout_do_not_pull_to_zero():
     assert "interleaved" in result.chosen["order"]
     assert any(line["rows"] == 0 for line in result.history if "round" in line)
     assert error(result.model, X, y) < 0.25
+
+
+@pytest.mark.parametrize(("n", "p", "solver"), [(2900, 5, "exact"), (3500, 5, "psgd"), (3500, 1500, "exact")])
+def test_few_rows_are_solved_exactly_where_no_stage_races(n, p, solver):
+    source = from_arrays(np.zeros((n, p), np.float32), np.zeros(n))
+    assert with_solver(Recipe(task="regress"), source).solver == solver
