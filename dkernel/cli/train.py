@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 OF_MAPS = ("rank", "sampling", "form")  # which the transformers of Python have
 RECIPE = {name: p for name, p in PARAMETERS.items() if name not in (*OF_MAPS, "rounds")}
 """The parameters of the recipe that have an option."""
-_TEXT = ("positive", "kernel", "categorical", "local")  # of which a number is text too
+_TEXT = ("positive", "kernel", "categorical", "date_format", "local")  # of which a number is text too
 
 
 recipe_options = combine(
@@ -59,6 +59,7 @@ recipe_options = combine(
             cls=RecipeOption,
             parameter=p,
             type=click.STRING if name in _TEXT else WORD_OR_NUMBER,
+            multiple=name == "date_format",
             metavar=p.metavar,
         )
         for name, p in RECIPE.items()
@@ -239,6 +240,7 @@ def open_rows(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None)
         categorical=recipe.categorical,
         missing=recipe.missing,
         dates=recipe.dates,
+        date_format=recipe.date_format,
         max_bad_rows=values["max_bad_rows"],
         label_as=_label_as(recipe),
         scratch=scratch_folders(values),
@@ -344,9 +346,12 @@ def show_fit(values: Mapping[str, Any], record: "Record", lines: Sequence[str]) 
     if values["json"]:
         click.echo(json.dumps(record.summary()))
     elif not values["quiet"]:
+        from dkernel.numerics.resource_limits import in_units
+
         facts = record.facts
-        peak, worker = (facts.get(f"{whose}peak_memory_bytes", 0) / 2**20 for whose in ("", "worker_"))
-        memory = f"client {peak:,.0f} MiB, workers up to {worker:,.0f} MiB" if worker else f"{peak:,.0f} MiB"
+        peak, worker = (facts.get(f"{whose}peak_memory_bytes", 0) for whose in ("", "worker_"))
+        memory = in_units(peak)
+        memory = f"client {memory}, workers up to {in_units(worker)}" if worker else memory
         head = f"{facts['model']}: {facts['rows']:,} rows in {record.seconds['train']:.1f} s, peak memory {memory}"
         click.echo("\n".join([head, *lines]))
 

@@ -65,7 +65,7 @@ class Progress:
     ...     progress.phase("train", 2_000_000)
     ...     progress.advance(500_000, round="8/32", loss=0.25, accuracy=0.875)
     train: 500,000 of 2,000,000 rows (25 %), 45,455 rows/s, round 8/32, loss 0.25, accuracy 87.50 %, 33 s left
-    train: 500,000 of 2,000,000 rows in 22 s, 22,727 rows/s, round 8/32, loss 0.25, accuracy 87.50 %
+    train: 500,000 of at most 2,000,000 rows in 22 s, 22,727 rows/s, round 8/32, loss 0.25, accuracy 87.50 %
     """
 
     def __init__(
@@ -253,7 +253,7 @@ def format_progress(state: Mapping[str, Any], ended: bool = False) -> str:
     done, total, seconds = state["rows"], state["total_rows"], state["seconds"]
     rows = f"{done:,}"
     if total is not None and (not ended or done != total):
-        rows += f" of {total:,}"
+        rows += f" of {'at most ' * ended}{total:,}"  # what ends early needed no more
     rows += " rows"
     if ended:
         rows += f" in {_duration(seconds)}"

@@ -47,7 +47,7 @@ def test_log_writes_a_line_every_ten_seconds_and_after_each_phase():
         "survey: 1,000 rows in 4.0 s, 250 rows/s",
         "train: 1,200 of 4,000 rows (30 %), 100 rows/s, round 2/8, loss 0.5, accuracy 60.00 %, 28 s left",
         "train: 2,400 of 4,000 rows (60 %), 100 rows/s, round 4/8, loss 0.25, accuracy 80.00 %, 16 s left",
-        "train: 2,400 of 4,000 rows in 24 s, 100 rows/s, round 4/8, loss 0.25, accuracy 80.00 %",
+        "train: 2,400 of at most 4,000 rows in 24 s, 100 rows/s, round 4/8, loss 0.25, accuracy 80.00 %",
     ]
 
 
@@ -88,7 +88,9 @@ def test_without_a_terminal_there_are_no_control_characters(kind):
 def test_on_a_terminal_a_bar_overwrites_itself_and_ends_with_a_line(kind):
     text = told(kind, Terminal())
     assert "\r[###.................] train: 600 of 4,000" in text
-    assert text.endswith("\rtrain: 2,400 of 4,000 rows in 24 s, 100 rows/s, round 4/8, loss 0.25, accuracy 80.00 %\n")
+    assert text.endswith(
+        "\rtrain: 2,400 of at most 4,000 rows in 24 s, 100 rows/s, round 4/8, loss 0.25, accuracy 80.00 %\n"
+    )
     assert text.count("\n") == 3
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from dkernel.cli.diagnostics import host_facts as probes
 from dkernel.numerics import resource_limits
+from dkernel.numerics.resource_limits import in_units
 from dkernel.streaming.execution.connection import PATIENCE
 from dkernel.streaming.execution.local import ThreadsExecutor
 from dkernel.streaming.execution.stated import PlannedCluster
@@ -225,7 +226,7 @@ def _places(processes: Mapping[str, Mapping[str, Any]], job: DoctorRequest) -> I
             if place["error"]:
                 yield Finding("write", name, f"{option} {folder}: not writable ({place['error']})")
             elif place["free"] is not None and place["free"] < LEAST_FREE:
-                yield Finding("disk", name, f"{option} {folder}: {_size(place['free'])} free")
+                yield Finding("disk", name, f"{option} {folder}: {in_units(place['free'])} free")
         for token in facts["missing"]:
             yield Finding("shared", name, f"{os.path.dirname(token)} is another folder there than on the client")
         if facts["unreadable"] and not (name == CLIENT and len(processes) > 1):  # workers read the data
@@ -243,14 +244,14 @@ def _disks(workers: Mapping[str, Mapping[str, Any]], job: DoctorRequest, plan: P
             yield Finding(
                 "disk",
                 name,
-                f"{_size(facts['local_free'])} free for spilling in {folder}",
+                f"{in_units(facts['local_free'])} free for spilling in {folder}",
                 "Make room there, or start the worker with --local-directory elsewhere.",
             )
         elif facts["local_free"] < rows:
             yield Finding(
                 "disk",
                 name,
-                f"{_size(facts['local_free'])} free in {folder}; the rows of cells need {_size(rows)}",
+                f"{in_units(facts['local_free'])} free in {folder}; the rows of cells need {in_units(rows)}",
                 "Make room there, start the worker with --local-directory elsewhere, or give --scratch a larger disk.",
             )
 
@@ -263,16 +264,16 @@ def _memory(
             yield Finding(
                 "memory",
                 CLIENT,
-                f"the plan needs {_size(plan.here_bytes)} here, where {_size(client['memory'])} may be used",
+                f"the plan needs {in_units(plan.here_bytes)} here, where {in_units(client['memory'])} may be used",
                 "Use fewer --n-components, or run the command on a larger machine.",
             )
         for name, facts in workers.items():
             if (limit := _memory_limit(facts)) and limit < plan.worker_bytes:
-                needs = _size(plan.worker_bytes)
+                needs = in_units(plan.worker_bytes)
                 yield Finding(
                     "memory",
                     name,
-                    f"its limit is {_size(limit)}, and the plan needs {needs} of it",
+                    f"its limit is {in_units(limit)}, and the plan needs {needs} of it",
                     f"Start the worker with --memory-limit {needs.replace(' ', '')} or more, use "
                     "fewer --n-components, or write the data in smaller chunks.",
                 )
@@ -280,8 +281,8 @@ def _memory(
         mine = [facts for facts in workers.values() if facts["host"] == host]
         limits, memory = sum(facts["memory_limit"] or 0 for facts in mine), mine[0]["memory"]
         if memory and limits > 1.02 * memory:
-            has = f"the machine or container has {_size(memory)}"
-            yield Finding("memory", host, f"{len(mine)} workers may use {_size(limits)} in all, {has}")
+            has = f"the machine or container has {in_units(memory)}"
+            yield Finding("memory", host, f"{len(mine)} workers may use {in_units(limits)} in all, {has}")
 
 
 def _memory_limit(facts: Mapping[str, Any]) -> int | None:
@@ -322,7 +323,3 @@ def _limits(shorter: Sequence[tuple[str, str, float]], patience: float) -> Itera
                 f"Start the process with {name}: {patience:g}s in Dask's configuration, or give the run a shorter "
                 "--cluster-timeout.",
             )
-
-
-def _size(n: float) -> str:
-    return f"{n / 2**20:,.0f} MiB".replace(",", "")

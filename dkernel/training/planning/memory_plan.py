@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError, RecipeError
 from dkernel.model.recipe import Recipe
-from dkernel.numerics.resource_limits import available_memory, memory_limit
+from dkernel.numerics.resource_limits import available_memory, in_units, memory_limit
 from dkernel.solvers.budget import CORES
 from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.cost import Cost, core_seconds
@@ -187,19 +187,19 @@ class Plan:
         own, here, limit = self.limits.worker, self.here_bytes, self.limits.client
         if own is not None and not self.fits_workers:
             raise MemoryBudgetError(
-                f"Each worker needs about {in_mib(self.worker_bytes)} and has a limit of {in_mib(own)}. Raise "
+                f"Each worker needs about {in_units(self.worker_bytes)} and has a limit of {in_units(own)}. Raise "
                 f"--memory-limit to {_whole_mib(self.worker_bytes)}{self._fewer(executor)}, or give a source in "
                 "smaller chunks."
             )
         if limit is not None and here > limit:
             raise MemoryBudgetError(
-                f"This process needs about {in_mib(here)} and has a limit of {in_mib(limit)}. "
+                f"This process needs about {in_units(here)} and has a limit of {in_units(limit)}. "
                 f"Raise --client-memory-limit to {_whole_mib(here)}{self._fewer(executor)}."
             )
         if here > (most := memory_limit()):
             raise MemoryBudgetError(
-                f"This process needs about {in_mib(here)}, most of it for n_components={self.sizes.components}, and "
-                f"the machine or its container has {in_mib(most)}. Use a larger one{self._fewer(executor)}."
+                f"This process needs about {in_units(here)}, most of it for n_components={self.sizes.components}, and "
+                f"the machine or its container has {in_units(most)}. Use a larger one{self._fewer(executor)}."
             )
 
     def check_seconds(self) -> None:
@@ -244,16 +244,17 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     """A plan as people read it: names and sentences."""
     stages = f", then {' and '.join(plan['local'])}" if plan["local"] else ""
     limit, client = plan["memory_limit"], plan["client_memory_limit"]
-    worker = f"{in_mib(plan['worker_bytes'])} each worker" + (f" (limit {in_mib(limit)})" if limit else "")
-    here = f"{in_mib(plan['client_bytes'])} client" + (f" (limit {in_mib(client)})" if client else "")
+    worker = f"{in_units(plan['worker_bytes'])} each worker" + (f" (limit {in_units(limit)})" if limit else "")
+    here = f"{in_units(plan['client_bytes'])} client" + (f" (limit {in_units(client)})" if client else "")
     threads = f"{plan['slots']:,} thread{'s' * (plan['slots'] > 1)} work, and up to {plan['enough_slots']:,} gain"
+    checkpoint, scratch = in_units(plan["checkpoint_bytes"]), in_units(plan["scratch_bytes"])
     return [
         ("rows", f"{plan['n']:,} of {plan['p']:,} features"),
-        ("model", f"{plan['columns']:,} components{stages}; a file of {in_mib(plan['model_bytes'])} at most"),
+        ("model", f"{plan['columns']:,} components{stages}; a file of {in_units(plan['model_bytes'])} at most"),
         ("readings", _readings(plan)),
         ("memory", f"{worker}, {here}"),
         ("time", f"{max(1, round(plan['core_seconds'])):,} s of one usual core; {threads}"),
-        ("disk", f"{in_mib(plan['checkpoint_bytes'])} with --checkpoint, {in_mib(plan['scratch_bytes'])} of scratch"),
+        ("disk", f"{checkpoint} with --checkpoint, {scratch} of scratch"),
         ("to change", "--n-components, --local and --effort: time and memory; --memory-limit: readings; all: --json"),
     ]
 
@@ -266,8 +267,3 @@ def _readings(plan: Mapping[str, Any]) -> str:
     if not more:
         return f"{plan['readings']:,}"
     return f"{plan['readings'] - more:,}, and {more:,} of {' and '.join(plan['local'])}"
-
-
-def in_mib(n: float) -> str:
-    """Bytes in words."""
-    return f"{n / 2**20:,.0f} MiB"

@@ -116,7 +116,7 @@ def test_a_machine_that_promised_more_memory_than_it_has(job):
 
     (finding,) = diagnose(Small(), job).findings
     assert (finding.check, finding.where) == ("memory", "one")
-    assert "2 workers may use 8192 MiB in all" in finding.found
+    assert "2 workers may use 8,192 MiB in all" in finding.found
 
 
 class Elsewhere(Cluster):
