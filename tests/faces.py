@@ -59,6 +59,7 @@ class Command:
             words += ["--holdout-by", f"group:{settings.pop('group')}"]
         for name, value in settings.items():
             said = ",".join(value) if isinstance(value, list) else "none" if value is None else value
+            said = "=".join(*value.items()) if isinstance(value, dict) else said
             words += [f"--{OPTIONS.get(name, name).replace('_', '-')}", said]
         job = ["train", self.folder / "rows.parquet", "--label", label, "--out", self.folder / "command", "--overwrite"]
         return CliRunner().invoke(main, [str(word) for word in (*job, "--quiet", *words)])

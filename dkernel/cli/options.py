@@ -390,6 +390,8 @@ def print_config(ctx: click.Context, values: Mapping[str, Any]) -> None:
 
 
 def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        value = [f"{name}={each}" for name, each in value.items()]
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
     if isinstance(value, bool | str):

@@ -48,6 +48,7 @@ def select_columns(tables: Sequence[FileSchema], request: ReadOptions) -> ReadCo
         request.quarantine,
         objects,
         encoded,
+        date_formats=_date_formats(request),
         keys={name: first.kinds[name] for name in first.keys if name in needed},
         kept_types=_kept_types(tables, request),
     )
@@ -217,9 +218,14 @@ def _objects(
     if request.weight is not None and table.kinds[request.weight] not in (*NUMBERS, "empty"):
         kind = kind_name(table.kinds[request.weight])
         raise DataError(f"{table.file.name}: the weight column {request.weight!r} holds {kind}, not numbers.")
-    kinds = {name: table.kinds[name] for name in columns if not _fits(table, name, encoded.get(name))}
+    formats = _date_formats(request)
+    kinds = {
+        name: table.kinds[name]
+        for name in columns
+        if not _fits(table, name, encoded.get(name), bool(formats.get(name)))
+    }
     times = [name for name in kinds if encoded.get(name) in TIMES and kinds[name] in (*NUMBERS, *TIMES)]
-    if times and not table.inferred:  # of text, the reader names the row
+    if times and table.file.format != "csv":  # of text, the reader names the row
         raise DataError(
             f"{table.file.name}: column {times[0]!r} holds {kind_name(kinds[times[0]])}, and the model takes "
             f"{kind_name(encoded[times[0]])} there."
@@ -234,13 +240,19 @@ def _objects(
     return object_columns(request.kernel, kinds, table.file.name, True, request.columns is not None)
 
 
-def _fits(table: FileSchema, name: str, encoded: str | None) -> bool:
+def _date_formats(request: ReadOptions) -> Mapping[str, str]:
+    return request.date_format if request.encoding is None else request.encoding.date_formats
+
+
+def _fits(table: FileSchema, name: str, encoded: str | None, formatted: bool) -> bool:
     """True if the encoding takes a column of its kind, which is then no matter of the kernel's."""
     kind = table.kinds[name]
     if encoded == "category":
         return kind != "other"
     if encoded == "date" and kind == "text":  # the reader makes dates of it, or names the row that is none
         return True
+    if formatted and kind in NUMBERS:  # digits such as 20241231, in a table
+        return table.file.format == "csv" or name in table.types
     return encoded in TIMES and kind in (encoded, "empty")
 
 

@@ -39,13 +39,16 @@ def encoded_kinds(
     if request.encoding is not None:
         return request.encoding.kinds
     named = dict.fromkeys(request.categorical if isinstance(request.categorical, tuple) else ())
-    known = frozenset(columns) if named else ()
-    for name in named:
+    dated = [name for name in request.date_format if name not in request.keep]  # a kept one divides the rows
+    known = frozenset(columns) if named or dated else ()
+    for name, what in [*((name, "category") for name in named), *((name, "date") for name in dated)]:
         if name not in known:
-            raise DataError(f"{where} has no feature {name!r}, named as a category.{nearest_name(name, list(columns))}")
+            raise DataError(f"{where} has no feature {name!r}, named as a {what}.{nearest_name(name, list(columns))}")
     seen_kinds = {name: {table[name] for table in kinds} - {"empty"} for name in columns}
 
     def kind_of_column(name: str) -> str:
+        if name in dated:
+            return "date"
         # A column of several types is a category only where it is named as one: a file may hold a mistake.
         if name in named or (request.categorical != "none" and (name in coded or seen_kinds[name] == {"text"})):
             return "category"
@@ -114,7 +117,7 @@ def learn_encoding(
     if not total.rows:
         raise no_weight()
     notes = {**total.notes(kinds), **_notations(total, kinds, coded, request, where, guessed)}
-    encoding = total.encoding(kinds, request.missing, request.dates)
+    encoding = total.encoding(kinds, request.missing, request.dates, request.date_format)
     return encoding, notes | _without_means(total, encoding)
 
 
@@ -154,14 +157,17 @@ def _notations(
         advice = "as 1234.5, without separators and units (pandas.read_csv has decimal and thousands)"
         if is_date(example):
             what = "dates that are not all"
-            advice = "as 2024-12-31, all with a zone or none (pandas.to_datetime), or store them as dates"
+            form = f"--date-format '{name}=%d.%m.%Y', date_format={{{name!r}: '%d.%m.%Y'}}"
+            advice = f"as 2024-12-31, all with a zone or none, or say how they are written (such as {form})"
         raise DataError(
             f"{where}, column {name!r}: its values are texts such as {example!r}, {what} written as such. Write them "
             f"{advice}, exclude the column, or name it as a category (--categorical {name}; "
             f"categorical_features=[{name!r}])."
         )
     notes = (
-        {"dates": f"{', '.join(texts)}: texts, so a category; pandas.to_datetime makes dates of them"} if texts else {}
+        {"dates": f"{', '.join(texts)}: texts, so a category; --date-format NAME=ISO8601 makes dates of them"}
+        if texts
+        else {}
     )
     if remarks:
         advice = "write the numbers alone, and leave empty what is missing"

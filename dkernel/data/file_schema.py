@@ -29,9 +29,10 @@ class ReadOptions:
     text files become: "types" (numbers where they give the same text again), "numbers" (wherever they are numbers) or
     "csv" (the very characters). With `quarantine` bad rows are left out and listed instead of refused. `kernel` says
     which features are objects. `categorical` and `missing` say how columns are encoded (`dkernel.data.encoding`),
-    unless `encoding` does, that of a model; with `holes` missing values are looked for in numbers too. `delimiter` and
-    `no_header` are of CSV; `label_as` says what the label is where its texts are numbers: "numbers", "text", "auto"
-    (text where a whole number has other digits than its own, as 007) or "classes" (and where a fraction has, as 1.50).
+    unless `encoding` does, that of a model; `date_format` names columns of dates, and says how these are written. With
+    `holes` missing values are looked for in numbers too. `delimiter` and `no_header` are of CSV; `label_as` says what
+    the label is where its texts are numbers: "numbers", "text", "auto" (text where a whole number has other digits than
+    its own, as 007) or "classes" (and where a fraction has, as 1.50).
     At most `max_bad_rows` bad rows may be left out of data with a label; bad are labels beside the `classes` too.
     """
 
@@ -58,6 +59,7 @@ class ReadOptions:
     no_header: bool = False
     max_bad_rows: int = 0
     dates: str = "calendar"
+    date_format: Mapping[str, str] = field(default_factory=dict)
     label_as: str = "auto"
     classes: tuple[Any, ...] | None = None
 
@@ -139,9 +141,9 @@ class ReadColumns:
     """Columns that are read from every file: `columns` are the features in order; `kinds` are of all that are named.
 
     `objects` are the features that are no numbers. `encoded` says of each feature whether it is a "number", a "date",
-    a "duration" or a "category", where `encoding` makes inputs of them, once it has been learned. `keys` stand in the
-    names of folders, as whole numbers or as text. `kept_types` are the Arrow types of kept columns that differ between
-    files.
+    a "duration" or a "category", where `encoding` makes inputs of them, once it has been learned. `date_formats` are of
+    dates that are text and not in ISO 8601. `keys` stand in the names of folders, as whole numbers or as text.
+    `kept_types` are the Arrow types of kept columns that differ between files.
     """
 
     columns: Sequence[str]
@@ -155,6 +157,7 @@ class ReadColumns:
     objects: tuple[str, ...] = ()
     encoded: Mapping[str, str] | None = None
     encoding: Encoding | None = None
+    date_formats: Mapping[str, str] = field(default_factory=dict)
     keys: Mapping[str, str] = field(default_factory=dict)
     kept_types: Mapping[str, Any] = field(default_factory=dict)
 
@@ -185,6 +188,10 @@ class ReadColumns:
     def is_date(self, name: str) -> bool:
         """True if the column is a feature that is a date."""
         return self.encoded is not None and self.encoded.get(name) == "date"
+
+    def date_format(self, name: str) -> str:
+        """The format of a date that is text; "" where it is ISO 8601."""
+        return self.date_formats.get(name, "")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from dkernel.data.file_parts import count_part, format_module, read_file_part, r
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part, part_of_no_rows
 from dkernel.data.paths import FORMATS, File, expand, split_ending
 from dkernel.data.readers.folder_keys import parse_keys, with_folder_keys, with_keys, without_keys
+from dkernel.data.readers.text_dates import parse_date_formats
 from dkernel.data.scratch import Scratch, unpack_all
 from dkernel.data.source import Source, Unit
 from dkernel.data.table_formats import live_rows
@@ -67,6 +68,7 @@ def open_source(
     max_bad_files: int = 0,
     text_encoding: str | None = None,
     dates: str = "calendar",
+    date_format: Mapping[str, str] | None = None,
     label_as: str | Sequence[Any] = "auto",
 ) -> Source:
     """Open files as rows in the order given: every chunk of known size, nothing read yet.
@@ -138,6 +140,9 @@ def open_source(
         Encoding of the text of CSV files, such as "latin-1"; by default UTF-8.
     dates : {"calendar", "seconds"}, default="calendar"
         Inputs of dates: seconds, year, month, weekday and hour, or the seconds alone.
+    date_format : dict, default=None
+        Column -> how its dates are written, as of strptime: {"day": "%d.%m.%Y"}. Such a column of text, or of numbers
+        as 20241231, holds dates; "ISO8601" is the format of a CSV's. A model knows the format of its columns.
     label_as : {"auto", "classes", "numbers", "text"} or sequence, default="auto"
         Type of a label of CSV files and of names of folders, and of whole numbers in some files. Numbers are numbers,
         but where texts differ, as 007 and 7, 1.50 and 1.5, and the numbers do not: with "auto" whole numbers are then
@@ -184,6 +189,7 @@ def open_source(
         "known": tuple(known),
         "categorical": categorical if isinstance(categorical, str) else _names(categorical),
         "label_as": label_as,
+        "date_format": parse_date_formats(date_format),
         "classes": classes,
     }
     request = ReadOptions(**{option.name: given.get(option.name) for option in fields(ReadOptions)} | lists)

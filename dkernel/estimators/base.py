@@ -24,6 +24,7 @@ from dkernel.estimators.errors import NotThereError, check_callbacks, require_fi
 from dkernel.estimators.groups import hold_out_groups
 from dkernel.estimators.parameters import (
     Callbacks,
+    DateFormat,
     FolderPath,
     KernelLike,
     LandmarksLike,
@@ -103,6 +104,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         categorical_features: Any = "from_dtype",
         missing: str = "indicator",
         dates: str = "calendar",
+        date_format: DateFormat = None,
         checkpoint: FolderPath = None,
         callbacks: Callbacks = None,
         verbose: bool = False,
@@ -126,7 +128,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         self.holdout, self.dtype = holdout, dtype
         self.random_state = random_state
         self.categorical_features = categorical_features
-        self.missing, self.dates = missing, dates
+        self.missing, self.dates, self.date_format = missing, dates, date_format
         self.checkpoint = checkpoint
         self.callbacks, self.verbose = callbacks, verbose
 
@@ -231,7 +233,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
     def _open(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any) -> tuple[Source, Recipe, Any]:
         """The source of a fit, the recipe in the precision of its rows, and the rows to judge by."""
         recipe = self._recipe()
-        encode = {"missing": recipe.missing, "dates": recipe.dates}
+        encode = {"missing": recipe.missing, "dates": recipe.dates, "date_format": recipe.date_format}
         if is_stream(X):
             reading = {**encode, "categorical": recipe.categorical, "dtype": self.dtype}
             kernel = None if recipe.kernel == "auto" else recipe.kernel

@@ -12,7 +12,16 @@ from dkernel.errors import UnsupportedError
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.conformal import sets
 from dkernel.estimators.errors import offered_if, require_fitted
-from dkernel.estimators.parameters import Callbacks, ClassWeight, FolderPath, KernelLike, LandmarksLike, Local, Seed
+from dkernel.estimators.parameters import (
+    Callbacks,
+    ClassWeight,
+    DateFormat,
+    FolderPath,
+    KernelLike,
+    LandmarksLike,
+    Local,
+    Seed,
+)
 from dkernel.estimators.prediction import log_probability_block, predict_block, probability_block, score_block
 from dkernel.estimators.validation import as_plain
 from dkernel.losses.losses import LOSSES
@@ -117,6 +126,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         categorical_features: Any = "from_dtype",
         missing: str = "indicator",
         dates: str = "calendar",
+        date_format: DateFormat = None,
         checkpoint: FolderPath = None,
         callbacks: Callbacks = None,
         verbose: bool = False,
@@ -146,6 +156,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             categorical_features=categorical_features,
             missing=missing,
             dates=dates,
+            date_format=date_format,
             checkpoint=checkpoint,
             callbacks=callbacks,
             verbose=verbose,

@@ -24,6 +24,7 @@ Seed = int | np.random.RandomState | None
 Local = str | LocalSettings
 FolderPath = str | PathLike[str] | None
 ClassWeight = str | Mapping[Any, float] | None
+DateFormat = Mapping[str, str] | None
 Callbacks = Sequence[Callable[[dict[str, Any]], Any]] | None
 
 PARAMETER_SYNONYMS: Mapping[str, tuple[str, ...]] = {

@@ -13,6 +13,7 @@ from dkernel.model.recipe_checks import (
     Parameter,
     class_weights,
     columns,
+    date_format,
     division,
     kernel_text,
     label,
@@ -330,6 +331,17 @@ class Parameters:
         words=("calendar", "seconds"),
         before="calendar",
         group="Data",
+    )
+    date_format: Mapping[str, str] | None = parameter(
+        None,
+        "Column of dates and how they are written, as of strptime: day=%d.%m.%Y reads 31.12.2024. Else dates are what "
+        "is stored as such, and in a CSV those of ISO 8601. Can be repeated; in Python column -> format.",
+        date_format,
+        form="COL=FORMAT",
+        kind="dict",
+        before=None,
+        group="Data",
+        hash=False,
     )
     seed: int = parameter(
         0,

@@ -238,6 +238,20 @@ def columns(p: Parameter, value: Any) -> str | tuple[str, ...]:
     return tuple(map(str, value))
 
 
+def date_format(p: Parameter, value: Any) -> dict[str, str] | None:
+    if value is None or len(value) == 0:
+        return None
+    if not isinstance(value, Mapping):
+        pairs = [text.partition("=") for text in ([value] if isinstance(value, str) else value)]
+        if not all(name and form for name, _, form in pairs):
+            raise refusal(p, value, "COLUMN=FORMAT, as day=%d.%m.%Y")
+        value = {name: form for name, _, form in pairs}
+    from dkernel.data.readers.text_dates import parse_date_formats
+
+    parse_date_formats(value)
+    return {str(name): str(form) for name, form in value.items()}
+
+
 def groups(p: Parameter, value: Any) -> str | tuple[tuple[str, ...], ...]:
     if isinstance(value, str) and value in p.words:
         return value

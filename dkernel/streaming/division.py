@@ -13,9 +13,10 @@ from dask.local import get_sync
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.data.encoding.words import DATE, DURATION, TEXT, TIME, arrow_kind
+from dkernel.data.encoding.words import DATE, DURATION, NUMBER, TEXT, TIME, arrow_kind
 from dkernel.data.file_schema import CSV_TEXT
 from dkernel.data.group_words import group_words
+from dkernel.data.readers.text_dates import dates_of_texts
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError
 from dkernel.streaming.schedule import RowSlice
@@ -31,16 +32,18 @@ class HoldoutRule:
     ----------
     kind : "group" or "time"
     limit : the largest hash of a group that is left out; the last moment that is learned from
+    form : the format of dates that are text, "" for ISO 8601
     """
 
     kind: str
     column: str
     limit: float | int
+    form: str = ""
 
     def held(self, kept: pa.Table) -> NDArray[np.bool_]:
         """Which rows are left out."""
         if self.kind == "time":
-            return times_in(kept, self.column) > self.limit
+            return times_in(kept, self.column, self.form) > self.limit
         hashes, inverse = hash_groups(groups_in(kept, self.column))
         return np.asarray(hashes <= np.uint64(self.limit))[inverse]
 
@@ -94,12 +97,15 @@ def _unquote(text: str | None) -> str | None:
     return text[1:-1].replace('""', '"') if text and text[0] == text[-1] == '"' and len(text) > 1 else text
 
 
-def times_in(kept: pa.Table, column: str) -> NDArray[np.float64]:
+def times_in(kept: pa.Table, column: str, form: str = "") -> NDArray[np.float64]:
     """Numbers that rise with time: of dates and times microseconds, of text those of its dates; every row needs one."""
     values = kept.column(column)
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     kind = arrow_kind(values.type)
+    if form and kind in (TEXT, NUMBER):
+        values = dates_of_texts(values, column, "the rows, row {} of a block".format, form)
+        kind = DATE
     if kind == TEXT:
         times = _times_of_text(values, column)
     elif kind in (DATE, TIME, DURATION):

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.data.group_words import group_words
+from dkernel.data.readers.text_dates import parse_date_formats
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.model.recipe import Recipe
@@ -51,10 +52,11 @@ def divide_source(source: Source, recipe: Recipe, executor: Executor) -> tuple[S
             f"holdout=0 leaves no row out, and holdout_by={recipe.holdout_by!r} says which. Use one of them."
         )
     key = f"dkernel-divide-{source.token}-{recipe.holdout_by}-{recipe.holdout:g}"
-    statistic: Statistic[Any, Any] = _Groups(column) if kind == "group" else _Times(column, recipe.seed)
+    form = parse_date_formats(recipe.date_format).get(column, "")
+    statistic: Statistic[Any, Any] = _Groups(column) if kind == "group" else _Times(column, recipe.seed, form)
     limit_of: Any = _limit_of_groups if kind == "group" else _limit_of_times
     limit, said = limit_of(read_once(source, statistic, executor, f"{key}-1"), recipe)
-    rule = HoldoutRule(kind, column, limit)
+    rule = HoldoutRule(kind, column, limit, form)
     result = read_once(source, _Held(rule, recipe.seed), executor, f"{key}-2")
     rows = sum(result.held.values())
     if rows > MOST_SHARE * source.n_rows:
@@ -137,10 +139,11 @@ class _Times(Statistic[tuple[Any, ...], Any]):
 
     column: str
     seed: int
+    form: str
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> tuple[Any, ...]:  # noqa: ARG002
         hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
-        return _smallest(hashes, times_in(read_kept(block, piece), self.column), most=MOST_TIMES)
+        return _smallest(hashes, times_in(read_kept(block, piece), self.column, self.form), most=MOST_TIMES)
 
     def merge(self, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
         return _smallest(*(np.concatenate(parts) for parts in zip(left, right, strict=True)), most=MOST_TIMES)

@@ -188,6 +188,7 @@ VALUES |= {
     "max_bad_rows": 7,
     "class_weight": "balanced",
     "dates": "seconds",
+    "date_format": "day=%d.%m.%Y",
     "holdout_by": "group:site",
     "retries": 7,
 }

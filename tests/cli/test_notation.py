@@ -99,7 +99,7 @@ def table(words):
     ("words", "advice"),
     [
         (["0,5", "1,5"], "such as '0,5', numbers that are not written as such"),
-        (["5/1/2024", "2024-01-05", "Jan 5, 2024"], "pandas.to_datetime"),
+        (["5/1/2024", "2024-01-05", "Jan 5, 2024"], "--date-format"),
         (["1,000", "2,000"], "thousands"),
     ],
 )
@@ -121,4 +121,4 @@ def test_it_is_refused_with_what_to_do_or_taken_as_a_category_on_request(run_to,
 def test_iso_dates_in_text_are_told_of():
     rows = table(["2024-01-05", "2024-02-06"])
     machine = dkernel.KernelClassifier("gaussian", gamma=0.5, metric="identity").fit(rows[["x", "text"]], rows["y"])
-    assert "pandas.to_datetime" in machine.chosen_["dates"]
+    assert "--date-format NAME=ISO8601" in machine.chosen_["dates"]

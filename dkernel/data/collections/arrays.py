@@ -27,6 +27,7 @@ from dkernel.data.encoded_columns import encoded_kinds, learn_encoding
 from dkernel.data.encoding import Encoding, TableCounts
 from dkernel.data.file_schema import ReadOptions
 from dkernel.data.object_columns import object_columns
+from dkernel.data.readers.text_dates import parse_date_formats
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
@@ -49,6 +50,7 @@ def from_arrays(
     encoding: Encoding | None = None,
     holes: bool = False,
     dates: str = "calendar",
+    date_format: Mapping[str, str] | None = None,
 ) -> Source:
     """The rows of collections in memory or in Dask: X (n, p), y (n,) or of k targets (n, k), weight (n,).
 
@@ -61,8 +63,8 @@ def from_arrays(
     kernel : which the rows are for: the columns that it takes as objects may hold texts, lists or sets; then a list, a
         series or an array (n,) is one column. Without one all features are numbers
     sparse : whether rows stay, or become, sparse; None by the rule above
-    categorical, missing, encoding, holes, dates : as of `dkernel.open_source`; without them all columns are numbers,
-        and none is missing
+    categorical, missing, encoding, holes, dates, date_format : as of `dkernel.open_source`; without them all columns
+        are numbers, and none is missing
 
     Examples
     --------
@@ -97,7 +99,8 @@ def from_arrays(
             "encoding": encoding,
             "holes": holes,
         }
-        request = ReadOptions(dtype=dtype, compute=compute, kernel=parsed, dates=dates, **as_asked)
+        formats = parse_date_formats(date_format)
+        request = ReadOptions(dtype=dtype, compute=compute, kernel=parsed, dates=dates, date_format=formats, **as_asked)
         rows, encoding, notes = _encode(rows, names, request)
     return replace(
         rows.source(Layout(names or (), dtype, objects), encoding),
@@ -140,11 +143,13 @@ def kinds_to_encode(
     X : a data frame or an array (n, p) of numbers, in memory or in Dask
     """
     kinds, stored = column_kinds(X, columns)
+    if request.date_format and not hasattr(X, "dtypes"):
+        raise DataError("X is an array of numbers, and date_format is of columns of a data frame: give X as one.")
     encoded = encoded_kinds(columns, [kinds], stored, request, "X")
     if encoded is None:
         return None
     for j, (name, kind) in enumerate(kinds.items()):
-        if kind == "other" or (kind == "text" and encoded[name] != "category"):
+        if kind == "other" or (kind == "text" and encoded[name] not in ("category", "date")):
             raise DataError(
                 f"Column {name!r} of X holds {types_in(X, j)} and is no category: leave it out, or make text, numbers "
                 "or dates of all its values."
@@ -161,7 +166,7 @@ def make_encoding(
     ----------
     kinds, stored : of the columns, as of `kinds_to_encode`
     """
-    count = partial(count_rows, tuple(kinds), dict(kinds))
+    count = partial(count_rows, tuple(kinds), dict(kinds), dict(request.date_format))
     token = uuid4().hex  # a worker that has a result under a key does not compute it again
     tasks = [delayed(count)(*part, dask_key_name=f"dkernel-read-{token}-{i}") for i, part in enumerate(parts)]
     encoding, notes = learn_encoding(tasks, kinds, request, stored, "X")
@@ -171,7 +176,13 @@ def make_encoding(
 
 
 def count_rows(
-    columns: Sequence[str], kinds: Mapping[str, str], first: int, X: Any, label: Any = None, weight: Any = None
+    columns: Sequence[str],
+    kinds: Mapping[str, str],
+    formats: Mapping[str, str],
+    first: int,
+    X: Any,
+    label: Any = None,
+    weight: Any = None,
 ) -> TableCounts:
     """The counts of some rows; runs on a worker."""
-    return TableCounts.of(to_table(X, columns, kinds), kinds, label, weight, first)
+    return TableCounts.of(to_table(X, columns, kinds, formats), kinds, label, weight, first)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -239,10 +240,15 @@ def of_other_kind(name: Any, value: Any, kind: str = "number") -> DataError:
     )
 
 
-def to_table(X: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = None) -> Any:
+def to_table(
+    X: Any,
+    columns: Sequence[str],
+    kinds: Mapping[str, str] | None = None,
+    formats: Mapping[str, str] = MappingProxyType({}),
+) -> Any:
     """Rows as an Arrow table with these names, or as an array of numbers; sparse rows become dense.
 
-    A column of `kinds` may be of another type only where it holds nothing, or the text of dates.
+    A column of `kinds` may be of another type only where it holds nothing, or dates as text or in one of `formats`.
     """
     if not hasattr(X, "iloc"):
         return dense(X)
@@ -251,8 +257,9 @@ def to_table(X: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = N
         column = X.iloc[:, j]
         arrays.append(_to_arrow(column, name))
         if kinds is not None and (kind := kind_of_type(arrays[-1].type)) not in FITTING[kinds[name]]:
-            if (kind, kinds[name]) == ("text", "date"):
-                arrays[-1] = dates_of_texts(arrays[-1], name, "row {} of X".format)
+            form = formats.get(name, "")
+            if kinds[name] == "date" and (kind == "text" or (form and kind in NUMBERS)):
+                arrays[-1] = dates_of_texts(arrays[-1], name, "row {} of X".format, form)
             elif arrays[-1].null_count < len(column):
                 raise of_other_kind(name, arrays[-1].drop_null()[0].as_py(), kinds[name])
             else:

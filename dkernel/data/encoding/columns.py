@@ -37,6 +37,7 @@ class NumberColumn:
     kind : "number", "date" or "duration"
     calendar : whether a date has inputs for its year, month, weekday and hour too, in UTC
     levels : values that have an input each beside the number, as those of a category, increasing and exact in float32
+    form : format of the texts of a date, as of strptime; "" for ISO 8601
 
     Examples
     --------
@@ -53,6 +54,7 @@ class NumberColumn:
     kind: str = "number"
     calendar: bool = False
     levels: tuple[float, ...] = ()
+    form: str = ""
 
     @property
     def one_hot(self) -> int:
@@ -99,7 +101,7 @@ class NumberColumn:
     def to_json(self) -> dict[str, Any]:
         """The column as JSON."""
         parts = {**asdict(self), "levels": list(self.levels)}
-        return {name: value for name, value in parts.items() if value or name not in ("calendar", "levels")}
+        return {name: value for name, value in parts.items() if value or name not in ("calendar", "levels", "form")}
 
 
 def _short(level: float) -> str:
@@ -257,4 +259,6 @@ def column_from_json(parts: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
         raise ValueError("the levels of a number are no list of finite numbers")
     if (kind != "number" and levels) or (np.diff(np.array(levels, np.float32)) <= 0).any():
         raise ValueError("the levels of a number are those of a date or a duration, or do not increase")
+    if not isinstance(parts.get("form", ""), str):
+        raise ValueError("the format of a date is no text")
     return NumberColumn(**{**parts, "levels": tuple(levels)})

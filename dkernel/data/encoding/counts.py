@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -318,19 +319,27 @@ class TableCounts:
         columns = tuple(one.merge(two) for one, two in pairs)  # type: ignore[arg-type]
         return TableCounts(columns, self.rows + other.rows, self.copies + other.copies)
 
-    def encoding(self, kinds: Mapping[str, str], missing: str = "indicator", dates: str = "seconds") -> Encoding:
+    def encoding(
+        self,
+        kinds: Mapping[str, str],
+        missing: str = "indicator",
+        dates: str = "seconds",
+        formats: Mapping[str, str] = MappingProxyType({}),
+    ) -> Encoding:
         """The encoding that these counts decide.
 
         Parameters
         ----------
         missing : "indicator", "mean" or "error"
         dates : "seconds", or "calendar" for inputs of the year, month, weekday and hour beside them
+        formats : of dates that are text
         """
         made: list[NumberColumn | CategoryColumn] = []
         coded = "category" in kinds.values()  # a table of numbers alone keeps its width
         for (name, kind), count in zip(kinds.items(), self.columns, strict=True):
             if isinstance(count, NumberCount):
-                made.append(count.column(name, kind, missing == "indicator", dates == "calendar", coded))
+                column = count.column(name, kind, missing == "indicator", dates == "calendar", coded)
+                made.append(replace(column, form=formats.get(name, "")))
             else:
                 made.append(count.column(name))
         return Encoding(tuple(made), missing)

@@ -52,6 +52,11 @@ class Encoding:
         return {column.name: column.kind for column in self.columns}
 
     @property
+    def date_formats(self) -> dict[str, str]:
+        """Column -> the format of its texts, of dates that are not in ISO 8601."""
+        return {c.name: c.form for c in self.columns if isinstance(c, NumberColumn) and c.form}
+
+    @property
     def strict(self) -> bool:
         """True if missing values are refused."""
         return self.missing == "error"

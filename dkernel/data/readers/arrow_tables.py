@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dkernel.data.arrow import column_array, is_bytes, text_of_bytes
 from dkernel.data.block import UncheckedBlock, check_text
 from dkernel.data.file_schema import ReadColumns
+from dkernel.data.object_columns import NUMBERS
 from dkernel.data.readers.csv_fields import is_utf8
 from dkernel.data.readers.text_dates import dates_of_texts
 from dkernel.errors import DataError, MissingLabelError, MissingValueError
@@ -73,7 +74,8 @@ def raw_of_table(table: pa.Table, wanted: ReadColumns, place: RowPlace) -> Unche
     for name in bytes_in(table, wanted):
         table = table.set_column(table.column_names.index(name), name, _as_text(table.column(name), name, place))
     for name in texts_of_dates(table, wanted):
-        table = table.set_column(table.column_names.index(name), name, dates_of_texts(table.column(name), name, place))
+        moments = dates_of_texts(table.column(name), name, place, wanted.date_format(name))
+        table = table.set_column(table.column_names.index(name), name, moments)
     used, may_miss = _plain(table, wanted), frozenset(wanted.columns if wanted.fills else ())
     for name, column in zip(used.column_names, used.columns, strict=True):
         if column.null_count and name not in may_miss:
@@ -99,8 +101,9 @@ def bytes_in(table: pa.Table, wanted: ReadColumns) -> list[str]:
 
 
 def texts_of_dates(table: pa.Table, wanted: ReadColumns) -> list[str]:
-    """The features that are stored as text and that a model knows as dates."""
-    return [name for name in wanted.columns if wanted.is_date(name) and kind_of_type(table[name].type) == "text"]
+    """The features that are dates and are stored as text, or as numbers in the format of dates."""
+    dates = {name: kind_of_type(table[name].type) for name in wanted.columns if wanted.is_date(name)}
+    return [name for name, kind in dates.items() if kind == "text" or (wanted.date_format(name) and kind in NUMBERS)]
 
 
 def rows_without_text(column: pa.ChunkedArray) -> list[int]:

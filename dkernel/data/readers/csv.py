@@ -62,7 +62,7 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace)
         if (name in features or name in (wanted.label, wanted.weight)) and kind != pa.string():
             reasons = _no_numbers(column, kind, header, wanted.fills and name in features)
         elif wanted.is_date(name):
-            reasons = no_dates(column)
+            reasons = no_dates(column, wanted.date_format(name))
         else:
             reasons = _no_text(column) | (_empty(column) if name == wanted.label else {})
         for i, reason in reasons.items():
@@ -138,7 +138,7 @@ def _with_types(table: pa.Table, wanted: ReadColumns, place: RowPlace) -> pa.Tab
     changed = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         if wanted.is_date(name):
-            changed[name] = dates_of_texts(column, name, place)
+            changed[name] = dates_of_texts(column, name, place, wanted.date_format(name))
         elif wanted.is_category(name):
             changed[name] = without_words(column, NULLS)
     return with_columns(table, changed)

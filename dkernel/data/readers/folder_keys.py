@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import CSV_TEXT, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.readers.csv_schema import kind_of_label, label_kind
+from dkernel.data.readers.text_dates import dates_of_texts
 from dkernel.errors import DataError, DKernelWarning
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -139,7 +140,13 @@ def _features(X: Any, n: int, values: Mapping[str, str | None], wanted: ReadColu
             if key in wanted.columns:
                 # Whole numbers are counted as numbers, 01 as 1; an encoding then has a word for the text.
                 learning = wanted.encoding is None and wanted.keys[key] in ("int", "digits")
-                X = X.append_column(key, _column(n, values[key], learning or not wanted.is_category(key)))
+                date = wanted.is_date(key)
+                column = _column(n, values[key], not date and (learning or not wanted.is_category(key)))
+                if date:
+                    column = dates_of_texts(
+                        column, key, f"the folder {key}={values[key]}".format, wanted.date_format(key)
+                    )
+                X = X.append_column(key, column)
         return X.select(list(wanted.columns))
     dtype = "object" if wanted.objects else X.dtype if X.dtype.kind == "f" else wanted.dtype
     made: NDArray[Any] = np.empty((n, len(wanted.columns)), dtype)

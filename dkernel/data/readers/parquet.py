@@ -52,7 +52,7 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace)
         for row in rows_without_text(table.column(name)):
             refused.setdefault(row, RejectedRow(name, "the bytes are not UTF-8 text"))
     for name in texts_of_dates(table, wanted):
-        for row, reason in no_dates(table.column(name)).items():
+        for row, reason in no_dates(table.column(name), wanted.date_format(name)).items():
             refused.setdefault(row, RejectedRow(name, reason))
     rows = np.delete(np.arange(len(table)), list(refused))
     return FilteredRows(raw_of_table(table.take(rows), wanted, place), rows, refused)

@@ -1,13 +1,15 @@
-"""Dates and times that are stored as text: those of CSV, and of tables for a model that knows a date."""
+"""Dates and times that are stored as text, in ISO 8601 or in a format that is given: those of CSV, and of tables."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from dkernel.errors import DataError
+from dkernel.data.encoding.words import to_words
+from dkernel.errors import DataError, RecipeError
 from dkernel.numerics.validation import RowPlace
 
 NULLS = (*arrow_csv.ConvertOptions().null_values, "None", "<NA>", "NaT", "\\N")
@@ -20,6 +22,33 @@ DATES = ("", pa.timestamp("us")), ("", pa.timestamp("us", "UTC")), ("1970-01-01 
 """What stands before the text, and the type that it is read as: Arrow reads dates of text, and times with a date."""
 
 _OTHER_FORMS = {r"(:[0-9]{2}\.[0-9]{6})[0-9]{1,3}": r"\1", " UTC$": "Z"}  # nanoseconds; the zone of BigQuery
+
+
+ISO_FORMAT = "ISO8601"
+"""The format of dates that need none, as pandas names it."""
+
+
+def parse_date_formats(given: Mapping[str, str] | None) -> dict[str, str]:
+    """The format of the dates of each named column, "" for ISO 8601; a RecipeError for one that says no date.
+
+    Examples
+    --------
+    >>> parse_date_formats({"day": "%d.%m.%Y", "when": "ISO8601"})
+    {'day': '%d.%m.%Y', 'when': ''}
+    """
+    import pandas as pd
+
+    for name, form in (given or {}).items():
+        try:
+            if form != ISO_FORMAT and "%" not in form:
+                raise ValueError("it has no %")
+            pd.to_datetime(["x"], format=form, errors="coerce")
+        except (ValueError, TypeError) as error:
+            raise RecipeError(
+                f"date_format of {name!r} is {form!r}, which is none of strptime ({error}). Possible: '%d.%m.%Y' | "
+                f"'%m/%d/%y %H:%M' | ... | '{ISO_FORMAT}'."
+            ) from None
+    return {str(name): "" if form == ISO_FORMAT else form for name, form in (given or {}).items()}
 
 
 def read_dates(texts: Any, before: str, kind: pa.DataType) -> Any:
@@ -44,26 +73,66 @@ def without_words(texts: Any, words: Sequence[str]) -> Any:
     return pc.if_else(pc.is_in(texts, pa.array(words)), pa.scalar(None, pa.string()), texts)
 
 
-def dates_of_texts(texts: Any, name: str, place: RowPlace) -> Any:
+def dates_of_texts(texts: Any, name: str, place: RowPlace, form: str = "") -> Any:
     """The times of a column of texts, missing where they are NULL_NUMBERS; a DataError that names the row of another.
+
+    Parameters
+    ----------
+    form : the format of the texts, or of numbers as 20240131; "" where they are ISO 8601
 
     Examples
     --------
     >>> dates_of_texts(pa.chunked_array([["2024-01-31", "-"]]), "day", str).to_pylist()
     [datetime.datetime(2024, 1, 31, 0, 0), None]
+    >>> dates_of_texts(pa.array([20240131]), "day", str, "%Y%m%d").to_pylist()
+    [datetime.datetime(2024, 1, 31, 0, 0)]
     """
+    if form:
+        return _read_in_form(texts, name, place, form)
     known = without_words(texts.cast(pa.string()), NULL_NUMBERS)
-    for form in DATES:
+    for before, kind in DATES:
         try:
-            return read_dates(known, *form)
+            return read_dates(known, before, kind)
         except pa.ArrowInvalid:
             continue
     row, reason = min(no_dates(texts).items())
     raise DataError(f"{place(row)}, column {name!r}: {reason}, and the column's other values are dates or times.")
 
 
-def no_dates(texts: Any) -> dict[int, str]:
+def _read_in_form(column: Any, name: str, place: RowPlace, form: str) -> Any:
+    words, moments, at = _find_moments(column, form)
+    if wrong := _find_wrong(words, moments, at, form):
+        row, reason = min(wrong.items())
+        raise DataError(f"{place(row)}, column {name!r}: {reason}.")
+    return moments.take(at)
+
+
+def _find_moments(column: Any, form: str) -> tuple[list[str | None], Any, Any]:
+    """The different words of a column, the moment of each in a format, null if none, and the place of each row's."""
+    import pandas as pd
+
+    plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    plain = plain.cast(pa.string()) if pa.types.is_binary(plain.type) else plain
+    distinct = pc.unique(plain)
+    words = [None if word in NULL_NUMBERS else word for word in to_words(distinct)]
+    texts = words
+    if not re.search("%[cxYyG]", form):  # a time alone is one of 1970, as in ISO 8601
+        texts, form = [None if word is None else f"1970 {word}" for word in words], f"%Y {form}"
+    moments = pd.to_datetime(pd.Series(texts, dtype=object), format=form, utc=True, errors="coerce")
+    return words, pa.array(moments.dt.tz_localize(None).dt.as_unit("us")), pc.index_in(plain, distinct)
+
+
+def _find_wrong(words: Sequence[str | None], moments: Any, at: Any, form: str) -> dict[int, str]:
+    """The rows whose words are no dates, with the reason."""
+    pairs = enumerate(zip(words, moments.is_null().to_pylist(), strict=True))
+    wrong = {place: f"{word[:60]!r} is no date as {form}" for place, (word, none) in pairs if none and word}
+    return {row: wrong[place] for row, place in enumerate(at.to_pylist() if wrong else ()) if place in wrong}
+
+
+def no_dates(texts: Any, form: str = "") -> dict[int, str]:
     """The rows whose text is not a date or time, with the reason; missing values are allowed."""
+    if form:
+        return _find_wrong(*_find_moments(texts, form), form)
     words = texts.cast(pa.string()).to_pylist()
     distinct = {word for word in words if word is not None and word not in NULL_NUMBERS}
     fits = {form: {word for word in distinct if _is(word, *form)} for form in DATES}
