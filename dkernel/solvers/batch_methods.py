@@ -60,17 +60,17 @@ class Batch(ABC):
 
     Parameters
     ----------
-    problem : preconditioners, alphas, metric, loss and outputs, as P-SGD has them
+    path : preconditioners, alphas, metric, loss and outputs, as P-SGD has them
     tolerance : of the decrement
     """
 
-    problem: AlphaPath
+    path: AlphaPath
     tolerance: float
     name: ClassVar[str]
 
     @property
     def paths(self) -> int:
-        return len(self.problem.alphas)
+        return len(self.path.alphas)
 
     def start(self, v: F64) -> BatchState:
         """The state before the first reading."""
@@ -99,22 +99,22 @@ class Batch(ABC):
 
     def _objective(self, v: F64, loss: F64, gradient: F64) -> tuple[F64, F64]:
         """Value (paths,) and gradient of loss and regularization."""
-        pull = self.problem.regularizer(v) * np.repeat(self.problem.alphas, self.problem.outputs)
+        pull = self.path.regularizer(v) * np.repeat(self.path.alphas, self.path.outputs)
         return loss + 0.5 * self._dot(v, pull), gradient + pull
 
     def _dot(self, a: F64, b: F64) -> F64:
         """Inner products for each α, (paths,)."""
         products = np.einsum("ij,ij->j", a, b)
         # Of few rows these calls are most of a fit: one output needs neither the sum nor the copies.
-        return products if self.problem.outputs == 1 else products.reshape(self.paths, -1).sum(axis=1)
+        return products if self.path.outputs == 1 else products.reshape(self.paths, -1).sum(axis=1)
 
     def _heads(self, each: NDArray[Any]) -> NDArray[Any]:
-        return each if self.problem.outputs == 1 else np.repeat(each, self.problem.outputs)
+        return each if self.path.outputs == 1 else np.repeat(each, self.path.outputs)
 
     def _solve(self, gradient: F64) -> F64:
         """P g."""
         out = np.empty_like(gradient)
-        for P, heads in self.problem.by_preconditioner():
+        for P, heads in self.path.by_preconditioner():
             out[:, heads] = P.solve(gradient[:, heads])
         return out
 
@@ -249,13 +249,13 @@ class LBFGS(Batch):
             a = rho * self._dot(s, q)
             q -= self._heads(a) * y
             kept.append((s, y, rho, a))
-        z = self._solve(q) / self.problem.loss.curvature
+        z = self._solve(q) / self.path.loss.curvature
         for s, y, rho, a in reversed(kept):
             z += self._heads(a - rho * self._dot(y, z)) * s
         plain = self._solve(state.gradient)
         decrement = np.sqrt(np.maximum(self._dot(state.gradient, plain), 0.0))
         downhill = self._dot(state.gradient, z) > 0
-        direction = -np.where(self._heads(downhill).astype(bool), z, plain / self.problem.loss.curvature)
+        direction = -np.where(self._heads(downhill).astype(bool), z, plain / self.path.loss.curvature)
         return replace(state, direction=direction, decrement=decrement)
 
 

@@ -32,7 +32,7 @@ from dkernel.solvers.driver import OneStepState, Solver, SolverResult
 from dkernel.solvers.finite_check import check_finite
 from dkernel.solvers.interior_point import Interior
 from dkernel.solvers.newton import Newton
-from dkernel.solvers.objective import Problem, count_correct
+from dkernel.solvers.objective import Objective, count_correct
 from dkernel.solvers.preconditioner import metric_factor
 from dkernel.solvers.reservoir_split import count_weighted, read_sample, select_rows
 from dkernel.solvers.sizes import Sizes, pass_flops
@@ -160,16 +160,16 @@ class Exact(Solver[OneStepState]):
 
     def _optimum(self) -> dict[str, Any]:
         fit, rows, progress = self.fit, self.fit.split.sample, self.fit.run.progress
-        problem, coordinates = fit.of_sample, fit.coordinates
+        objective, coordinates = fit.on_sample, fit.coordinates
         if isinstance(coordinates.metric, np.ndarray):
             metric_factor(coordinates.metric)  # refuses a kernel that is none
         progress.phase("choose alpha" if fit.alpha == "auto" else "leave rows out")
-        search = _AlphaSearch.of(problem, coordinates, rows)
+        search = _AlphaSearch.of(objective, coordinates, rows)
         losses: dict[float, float] = {}
         if fit.alpha == "auto":
             search.search(fit.near)
             losses = search.losses
-            check_finite(problem.components.map.kernel, "losses on rows that were left out", min(losses.values()))
+            check_finite(objective.components.map.kernel, "losses on rows that were left out", min(losses.values()))
             # The largest of equally good alphas has the smallest coefficients, and its optimum takes the fewest steps.
             least = ALIKE * min(losses.values())
             alpha = max(each for each, loss in losses.items() if loss <= least)
@@ -177,10 +177,10 @@ class Exact(Solver[OneStepState]):
             alpha = float(fit.alpha)
             search.judge(alpha)
         progress.phase("solve")
-        matrix = search.matrix if search.is_whole else _SplitRows.of(problem, coordinates, rows)
+        matrix = search.matrix if search.is_whole else _SplitRows.of(objective, coordinates, rows)
         v, readings, moved = matrix.optimum(alpha, EXACT_TOLERANCE, search.starts.get(alpha) if losses else None)
         loss, right, weight, n = matrix.figures(matrix.F @ v, matrix.Y, matrix.weight)
-        line = {"pass": 1, "round": 1, "rows": n, "loss": loss / weight, **problem.targets.merit(right, n)}
+        line = {"pass": 1, "round": 1, "rows": n, "loss": loss / weight, **objective.targets.merit(right, n)}
         history: list[dict[str, Any]] = [{**line, "steps": readings}]
         if losses:
             path = {f"{each:g}": value for each, value in losses.items()}
@@ -222,7 +222,7 @@ class _AlphaSearch:
     left_out : of alphas that are as good as the best so far, see `SolverResult`
     """
 
-    problem: Problem
+    objective: Objective
     matrix: "_SplitRows"
     is_whole: bool
     components: int
@@ -235,20 +235,20 @@ class _AlphaSearch:
     left_out: dict[float, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, whole: Problem, coordinates: Coordinates, rows: Block) -> "_AlphaSearch":
-        """The search of a problem on some of the rows, with some of the landmarks where they are many."""
+    def of(cls, whole: Objective, coordinates: Coordinates, rows: Block) -> "_AlphaSearch":
+        """The search of an objective on some of the rows, with some of the landmarks where they are many."""
         n_rows = len(rows.X)
-        rows, problem = _first_rows(rows, whole)
+        rows, objective = _first_rows(rows, whole)
         n = len(rows.X)
-        problem = problem if _is_expansion(problem, rows.X) else _with_few_landmarks(problem)
-        if problem is not whole:
-            coordinates = problem.components.map.coordinates()
-        matrix = _SplitRows.of(problem, coordinates, rows)
+        objective = objective if _is_expansion(objective, rows.X) else _with_few_landmarks(objective)
+        if objective is not whole:
+            coordinates = objective.components.map.coordinates()
+        matrix = _SplitRows.of(objective, coordinates, rows)
         k = min(max(JUDGED_ROWS // n, 1), MOST_FOLDS, n)
         part = np.arange(n) % max(k, min(THIRD, n))
         folds = [matrix.halves(part == i, rows) for i in range(k)]
-        is_whole, components = problem is whole and n == n_rows, whole.components.map.n_components
-        return cls(problem, matrix, is_whole, components, part, folds, [None] * k)
+        is_whole, components = objective is whole and n == n_rows, whole.components.map.n_components
+        return cls(objective, matrix, is_whole, components, part, folds, [None] * k)
 
     def judge(self, alpha: float) -> None:
         """Fit this alpha without each part of the rows, and judge it by them."""
@@ -268,7 +268,7 @@ class _AlphaSearch:
             self.left_out[alpha] |= {"folds": np.repeat(np.arange(len(parts)), list(map(len, parts))), "fits": fits}
             least = ALIKE * min(self.losses.values())
             self.left_out = {a: out for a, out in self.left_out.items() if self.losses[a] <= least}
-        merit = self.problem.targets.merit(right, int(count))
+        merit = self.objective.targets.merit(right, int(count))
         self.figures[alpha] = {"loss": loss / weight, "rows": int(count), **merit}
 
     def _of_all_components(self, v: F64, kept: NDArray[np.bool_]) -> F64:
@@ -294,38 +294,38 @@ class _AlphaSearch:
                 break
 
 
-def _first_rows(rows: Block, problem: Problem) -> tuple[Block, Problem]:
-    """The first rows, and where all rows are landmarks the problem with these."""
-    n, map = len(rows.X), problem.components.map
+def _first_rows(rows: Block, objective: Objective) -> tuple[Block, Objective]:
+    """The first rows, and where all rows are landmarks the objective with these."""
+    n, map = len(rows.X), objective.components.map
     if n <= MOST_JUDGED:
-        return rows, problem
-    if _is_expansion(problem, rows.X):
-        problem = _with_landmarks(problem, map, MOST_JUDGED)
-    return select_rows(rows, slice(MOST_JUDGED)), problem
+        return rows, objective
+    if _is_expansion(objective, rows.X):
+        objective = _with_landmarks(objective, map, MOST_JUDGED)
+    return select_rows(rows, slice(MOST_JUDGED)), objective
 
 
-def _with_landmarks(problem: Problem, map: FeatureMap, landmarks: int) -> Problem:
-    """The problem with the first landmarks alone."""
+def _with_landmarks(objective: Objective, map: FeatureMap, landmarks: int) -> Objective:
+    """The objective with the first landmarks alone."""
     few = NystromMap(map.kernel, map.landmarks[:landmarks])
-    return replace(problem, components=ScaledComponents(problem.components.scaling, few))
+    return replace(objective, components=ScaledComponents(objective.components.scaling, few))
 
 
-def _with_few_landmarks(problem: Problem) -> Problem:
-    """The problem with as many landmarks as are needed to tell one alpha from another."""
-    map = problem.components.map
+def _with_few_landmarks(objective: Objective) -> Objective:
+    """The objective with as many landmarks as are needed to tell one alpha from another."""
+    map = objective.components.map
     if map.landmarks is None or map.n_components <= JUDGED_COMPONENTS or map.rank is not None:
-        return problem
-    return _with_landmarks(problem, map, JUDGED_COMPONENTS)
+        return objective
+    return _with_landmarks(objective, map, JUDGED_COMPONENTS)
 
 
-def _is_expansion(problem: Problem, X: Any) -> bool:
+def _is_expansion(objective: Objective, X: Any) -> bool:
     """True if the rows are the landmarks, in their order."""
-    map = problem.components.map
+    map = objective.components.map
     if map.landmarks is None or map.rank is not None or map.n_components != len(X):
         return False
     Z = map.landmarks  # these may have been given, in another order
     given = isinstance(Z, np.ndarray) and Z.dtype.kind != "O"
-    return not given or np.array_equal(problem.components.scaling.apply(X), Z)
+    return not given or np.array_equal(objective.components.scaling.apply(X), Z)
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,7 +338,7 @@ class _SplitRows:
     expands : whether the features are the Gram matrix of these very rows
     """
 
-    problem: Problem
+    objective: Objective
     coordinates: Coordinates
     F: F64
     Y: F64
@@ -346,19 +346,19 @@ class _SplitRows:
     expands: bool
 
     @classmethod
-    def of(cls, problem: Problem, coordinates: Coordinates, rows: Block) -> "_SplitRows":
-        X, Y, weight = problem.rows(rows, cut_rows(len(rows.X), len(rows.X))[0])
+    def of(cls, objective: Objective, coordinates: Coordinates, rows: Block) -> "_SplitRows":
+        X, Y, weight = objective.rows(rows, cut_rows(len(rows.X), len(rows.X))[0])
         w = np.ones(len(X)) if weight is None else weight[:, 0].astype(np.float64)
-        F = _features(problem, coordinates, X, "float64")
-        check_finite(problem.components.map.kernel, "features", F.sum())
-        return cls(problem, coordinates, F, Y.astype(np.float64), w, _is_expansion(problem, X))
+        F = _features(objective, coordinates, X, "float64")
+        check_finite(objective.components.map.kernel, "features", F.sum())
+        return cls(objective, coordinates, F, Y.astype(np.float64), w, _is_expansion(objective, X))
 
     def halves(self, out: NDArray[np.bool_], rows: Block) -> tuple["_SplitRows", tuple[F64, F64, F64]]:
         """Split into the rows that are kept, and features, targets and weights of the rows that are left out.
 
         Their columns are the float32 ones that a model scores by: an alpha that is too small for these is seen to be.
         """
-        F, G = self.F[~out], _features(self.problem, self.coordinates, rows.X[out], "float32").astype(np.float64)
+        F, G = self.F[~out], _features(self.objective, self.coordinates, rows.X[out], "float32").astype(np.float64)
         if self.expands:
             columns = np.append(~out, True)
             F, G = F[:, columns], G[:, columns]
@@ -366,7 +366,7 @@ class _SplitRows:
 
     def optimum(self, alpha: float, tolerance: float, start: F64 | None = None) -> tuple[F64, int, float]:
         """The minimizer (m + 1, outputs), the steps it took, and by how much scores would still move."""
-        loss, w = self.problem.loss, self.weight / self.weight.sum()
+        loss, w = self.objective.loss, self.weight / self.weight.sum()
         if loss.boxed:
             return self._boxed_optimum(alpha, tolerance, w)
         if self.expands:
@@ -380,20 +380,20 @@ class _SplitRows:
         """The optimum for a loss with kinks, on the Gram matrix of the rows."""
         F, M = self.F[:, :-1], self.coordinates.metric
         if self.expands:
-            reached = Interior(np.ascontiguousarray(F), self.Y, w, self.problem.loss).optimum(alpha, tolerance)
+            reached = Interior(np.ascontiguousarray(F), self.Y, w, self.objective.loss).optimum(alpha, tolerance)
             return reached.v, reached.steps, reached.moved
         dual = F / M if isinstance(M, float) else np.linalg.solve(M, F.T).T
         K = dual @ F.T
-        reached = Interior(0.5 * (K + K.T), self.Y, w, self.problem.loss).optimum(alpha, tolerance)
+        reached = Interior(0.5 * (K + K.T), self.Y, w, self.objective.loss).optimum(alpha, tolerance)
         return np.concatenate([dual.T @ reached.v[:-1], reached.v[-1:]]), reached.steps, reached.moved
 
     def figures(self, S: F64, Y: F64, weight: F64) -> tuple[float, float, float, int]:
         """Sums over some rows of scores S: weighted loss, right answers, weight; and how many they are."""
-        loss = float(weight @ self.problem.loss.judging_value(Y, S).sum(axis=1))
-        return loss, count_correct(self.problem.targets, Y, S), float(weight.sum()), len(S)
+        loss = float(weight @ self.objective.loss.judging_value(Y, S).sum(axis=1))
+        return loss, count_correct(self.objective.targets, Y, S), float(weight.sum()), len(S)
 
 
-def _features(problem: Problem, coordinates: Coordinates, X: NDArray[Any], dtype: str) -> F64:
+def _features(objective: Objective, coordinates: Coordinates, X: NDArray[Any], dtype: str) -> F64:
     """The features of raw rows with their 1 last, (n, m + 1)."""
-    F = problem.components.with_intercept(X, dtype)
+    F = objective.components.with_intercept(X, dtype)
     return F if coordinates.basis is None else np.concatenate([coordinates.reduce(F[:, :-1].T).T, F[:, -1:]], axis=1)

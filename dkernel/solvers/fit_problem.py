@@ -14,7 +14,7 @@ from dkernel.losses.scoring import BY_LOSS
 from dkernel.model.journal import Journal
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.tiling import PIECE_ROWS
-from dkernel.solvers.objective import LossStatistic, LossSums, Problem
+from dkernel.solvers.objective import LossStatistic, LossSums, Objective
 from dkernel.solvers.reservoir_split import ReservoirSplit
 from dkernel.solvers.sgd_round import PSGD, expand_coefficients
 from dkernel.solvers.sizes import Sizes
@@ -74,25 +74,25 @@ class FitRun:
 
 
 @dataclass(frozen=True, eq=False)
-class SampledProblem:
-    """A problem, and the rows of the sample by which it is prepared.
+class SampledObjective:
+    """An objective, and the rows of the sample by which its solver is prepared.
 
     Parameters
     ----------
-    problem : of the rows of the source; leaves the holdout out
+    objective : of the rows of the source; leaves the holdout out
     coordinates : of the map
     split : rows of the reservoir, with the landmarks
     """
 
     run: FitRun
-    problem: Problem
+    objective: Objective
     coordinates: Coordinates
     split: ReservoirSplit
 
     @cached_property
-    def of_sample(self) -> Problem:
-        """The problem of the rows in `split`, which leaves none of them out."""
-        return replace(self.problem, threshold=-1)
+    def on_sample(self) -> Objective:
+        """The objective on the rows in `split`, which leaves none of them out."""
+        return replace(self.objective, threshold=-1)
 
     def keep(self, block: Block, name: str) -> KeptBlock:
         """A block that the workers have until it is closed."""
@@ -101,8 +101,8 @@ class SampledProblem:
     def losses(self, block: KeptBlock, v: F64, name: str) -> LossSums:
         """Loss and right answers on a block, of each group of heads of v."""
         # A scorer sees all rows at once.
-        size = PIECE_ROWS if self.problem.loss.scoring == BY_LOSS else block.n
-        return block.fold(LossStatistic(self.of_sample), name, expand_coefficients(self.coordinates, v), size)
+        size = PIECE_ROWS if self.objective.loss.scoring == BY_LOSS else block.n
+        return block.fold(LossStatistic(self.on_sample), name, expand_coefficients(self.coordinates, v), size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,7 @@ class Setup:
 
 
 @dataclass(frozen=True, eq=False)
-class FitProblem(SampledProblem):
+class FitProblem(SampledObjective):
     """The problem of a fit: loss, map, rows and preconditioners.
 
     Parameters

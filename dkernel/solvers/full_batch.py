@@ -57,7 +57,7 @@ class FullBatch(Solver[FullBatchState]):
         super().__init__(fit)
         self.settings, self.first, self.limit = self._begin()
         self.machine = self._kind()(self.settings, DECREMENT_TOLERANCE[fit.dtype])
-        self.statistic = ExactGradient(fit.problem) if fit.dtype == "float64" else Gradient(fit.problem)
+        self.statistic = ExactGradient(fit.objective) if fit.dtype == "float64" else Gradient(fit.objective)
 
     def _begin(self) -> tuple[AlphaPath, F64, int]:
         of_fit, start = self.fit.setup.solver, self.fit.setup.start
@@ -99,13 +99,13 @@ class FullBatch(Solver[FullBatchState]):
 
     def advance(self, state: FullBatchState, result: Any) -> FullBatchState:
         if self._is_over(state):
-            figures, lines = best_of_alphas(self.fit.problem.targets, self.settings.alphas, result, self.machine.name)
+            figures, lines = best_of_alphas(self.fit.objective.targets, self.settings.alphas, result, self.machine.name)
             return replace(state, holdout=figures, history=state.history + lines, steps=state.steps + 1)
         total: GradientSum = result
         loss = total.loss / max(total.weight, 1e-300)
         made = self.machine.advance(state.state, loss, mean_gradient(self.fit.coordinates, total))
         figures = {"rows": total.n, "loss": float(loss[0])}
-        figures |= self.fit.problem.targets.merit(float(total.right[0]), total.n)
+        figures |= self.fit.objective.targets.merit(float(total.right[0]), total.n)
         line = {"pass": made.passes, "round": 1, **figures, "decrement": float(made.decrement.max())}
         return replace(state, state=made, history=(*state.history, line), steps=state.steps + 1)
 

@@ -14,7 +14,7 @@ from dkernel.numerics import linalg
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.threads import for_each, usable_cores
 from dkernel.solvers.finite_check import check_finite
-from dkernel.solvers.objective import Problem
+from dkernel.solvers.objective import Objective
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
@@ -73,41 +73,41 @@ class Gram(Statistic[GramSum, GramSum]):
     do for these too.
     """
 
-    problem: Problem
+    objective: Objective
     threads: int = 1
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> GramSum:  # noqa: ARG002
-        components, rows = self.problem.components, self.problem.rows(block, piece)
+        components, rows = self.objective.components, self.objective.rows(block, piece)
         return sum_gram(components, *rows, components.pass_dtype, components.map.gram_dtype, self.threads)
 
     def merge(self, left: GramSum, right: GramSum) -> GramSum:
         return left.merge(right)
 
     def finish(self, total: GramSum) -> GramSum:
-        return total.finish(self.problem.components.map.kernel)
+        return total.finish(self.objective.components.map.kernel)
 
 
 @dataclass(frozen=True, eq=False)
 class FoldedGram(Statistic[list[GramSum], list[GramSum]]):
     """The Gram matrices of the rows of each of k folds."""
 
-    problem: Problem
+    objective: Objective
     k: int
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> list[GramSum]:  # noqa: ARG002
-        X, Y, weight = self.problem.rows(block, piece)
-        fold = self.problem.folds(block, piece, self.k)
+        X, Y, weight = self.objective.rows(block, piece)
+        fold = self.objective.folds(block, piece, self.k)
         sums = []
         for i in range(self.k):
             mine = fold == i
-            sums.append(sum_gram(self.problem.components, X[mine], Y[mine], None if weight is None else weight[mine]))
+            sums.append(sum_gram(self.objective.components, X[mine], Y[mine], None if weight is None else weight[mine]))
         return sums
 
     def merge(self, left: list[GramSum], right: list[GramSum]) -> list[GramSum]:
         return [one.merge(other) for one, other in zip(left, right, strict=True)]
 
     def finish(self, total: list[GramSum]) -> list[GramSum]:
-        return [one.finish(self.problem.components.map.kernel) for one in total]
+        return [one.finish(self.objective.components.map.kernel) for one in total]
 
 
 def sum_gram(

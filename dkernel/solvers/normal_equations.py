@@ -25,7 +25,7 @@ from dkernel.numerics.array_types import F64
 from dkernel.solvers.driver import OneStepState, Solver, SolverResult, best_of_alphas
 from dkernel.solvers.fit_problem import FitProblem
 from dkernel.solvers.gram import FoldedGram, GramSum
-from dkernel.solvers.objective import Problem
+from dkernel.solvers.objective import Objective
 from dkernel.solvers.preconditioner import Metric, metric_factor
 from dkernel.solvers.reservoir_split import select_rows
 from dkernel.solvers.sgd_setup import in_coordinates
@@ -161,7 +161,7 @@ class NormalEquations(Solver[OneStepState]):
     def __init__(self, fit: FitProblem) -> None:
         super().__init__(fit)
         self.alphas = NORMAL_ALPHAS if isinstance(fit.alpha, str) else [float(fit.alpha)]
-        self.statistic = FoldedGram(fit.problem, _folds(fit.problem.components.map.n_components))
+        self.statistic = FoldedGram(fit.objective, _folds(fit.objective.components.map.n_components))
 
     @classmethod
     def readings(cls, sizes: Sizes) -> int:  # noqa: ARG003
@@ -194,7 +194,7 @@ class NormalEquations(Solver[OneStepState]):
             line = {"pass": 1, "round": 1, "rows": 0, "loss": 0.5 * value["mse"]}
             return replace(state, value=value, history=(line,), steps=1)
         figures, lines = best_of_alphas(
-            self.fit.problem.targets, [self.alphas[state.value["best"]]], result, self.stage
+            self.fit.objective.targets, [self.alphas[state.value["best"]]], result, self.stage
         )
         return replace(state, holdout=figures, history=state.history + lines, steps=2)
 
@@ -217,7 +217,7 @@ class NormalEquations(Solver[OneStepState]):
 
     def _solve_path(self, sums: Sequence[GramSum]) -> dict[str, Any]:
         """Solve the regressions of all alphas, and choose one."""
-        problem, coordinates = self.fit.problem, self.fit.coordinates
+        objective, coordinates = self.fit.objective, self.fit.coordinates
         parts = [
             GramSum(
                 in_coordinates(coordinates, one.gram),
@@ -230,7 +230,7 @@ class NormalEquations(Solver[OneStepState]):
         ridge = solve_ridge(_accumulate(add, parts), coordinates.metric)
         # Errors are in the unit of the label, or in standard deviations of several targets; for classes they are of the
         # targets -1 and +1. They are summed over the outputs.
-        unit = problem.targets.unit**2
+        unit = objective.targets.unit**2
         figures: dict[str, list[float]] = {
             "alpha": list(self.alphas),
             "mse": [unit * float(ridge.error(alpha).sum()) for alpha in self.alphas],
@@ -244,7 +244,7 @@ class NormalEquations(Solver[OneStepState]):
         figures["loo"] = [unit * float(error) for error in _leave_one_out(self.fit, ridge, self.alphas)]
         best = int(np.argmin(figures.get("kfold", figures["gcv"])))
         alpha = self.alphas[best]
-        variance = _variance(ridge, alpha) if problem.targets.classes is None else None
+        variance = _variance(ridge, alpha) if objective.targets.classes is None else None
         mse = float(ridge.error(alpha).sum())
         return {"v": ridge.coefficients(alpha), "best": best, "mse": mse, "path": figures, "variance": variance}
 
@@ -273,14 +273,14 @@ def _cross_validate(parts: Sequence[GramSum], metric: Any, alphas: Sequence[floa
 class LeaveOneOut(Statistic[F64, F64]):
     """Sums of squared errors of each alpha on rows left out one by one, and their weight at the end."""
 
-    problem: Problem
+    objective: Objective
     coordinates: Any
     ridge: Ridge
     alphas: Sequence[float]
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> F64:  # noqa: ARG002
-        X, Y, weight = self.problem.rows(block, piece)
-        F = self.problem.components.with_intercept(X)[:, :-1]
+        X, Y, weight = self.objective.rows(block, piece)
+        F = self.objective.components.with_intercept(X)[:, :-1]
         weights = np.ones(len(X)) if weight is None else weight[:, 0].astype(np.float64)
         features = self.coordinates.reduce(F.T).T
         sums = self.ridge.leave_one_out(features, Y.astype(np.float64), self.alphas, weights)
@@ -294,5 +294,5 @@ def _leave_one_out(fit: FitProblem, ridge: Ridge, alphas: Sequence[float]) -> F6
     # rows of the sample that are left out one by one, at two D x D products each
     some = select_rows(fit.split.sample, slice(4096))
     with fit.keep(some, "left-out") as block:
-        total = block.fold(LeaveOneOut(fit.of_sample, fit.coordinates, ridge, alphas), "errors", size=1024)
+        total = block.fold(LeaveOneOut(fit.on_sample, fit.coordinates, ridge, alphas), "errors", size=1024)
     return np.asarray(total[:-1] / max(float(total[-1]), 1e-300))

@@ -1,4 +1,4 @@
-"""The problem of a fit and its statistics: the gradient of a round, the loss of some rows, products with covariance."""
+"""The objective of a fit and its statistics: the gradient of a round, losses, products with covariance."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +27,7 @@ Coefficients = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class Objective:
     """What the rows of a piece mean to a fit; it does not change, so it is sent once.
 
     Parameters
@@ -112,10 +112,10 @@ class Gradient(Statistic[GradientSum, GradientSum]):
     The scores of a row are computed before its gradient is used, so on a first pass the loss is of unseen rows.
     """
 
-    problem: Problem
+    objective: Objective
 
     def step(self, block: Block, piece: RowSlice, broadcast: Coefficients) -> GradientSum:
-        X, Y, weight = self.problem.rows(block, piece)
+        X, Y, weight = self.objective.rows(block, piece)
         coef, intercept = broadcast
         outputs = Y.shape[1]
         paths = len(intercept) // outputs
@@ -127,26 +127,26 @@ class Gradient(Statistic[GradientSum, GradientSum]):
             y = targets[start : start + len(S)]
             # A loss may see the outputs of a row, its last axis, together; the paths are apart.
             grouped = len(S), paths, outputs
-            value = self.problem.loss.value(y.reshape(grouped), S.reshape(grouped)).reshape(S.shape)
+            value = self.objective.loss.value(y.reshape(grouped), S.reshape(grouped)).reshape(S.shape)
             if weight is not None:
                 value = value * weight[start : start + len(S)]
             np.add(loss, value.sum(axis=0, dtype=np.float64), out=loss)
             for path in range(paths):
                 right[path] += count_correct(
-                    self.problem.targets, y[:, :outputs], S[:, path * outputs : (path + 1) * outputs]
+                    self.objective.targets, y[:, :outputs], S[:, path * outputs : (path + 1) * outputs]
                 )
 
         def residual(S: NDArray[np.float32], start: int) -> NDArray[np.float32]:
             tell(S, start)
             y, grouped = targets[start : start + len(S)], (len(S), paths, outputs)
-            R = self.problem.loss.derivative(y.reshape(grouped), S.reshape(grouped)).reshape(S.shape)
+            R = self.objective.loss.derivative(y.reshape(grouped), S.reshape(grouped)).reshape(S.shape)
             return R if weight is None else R * weight[start : start + len(S)]
 
         panels = self._panels(len(intercept))
         if panels is None:
             G, g = self._accumulate(X, coef, intercept, residual)
         else:
-            rows, how = self.problem.components.rows(X), (self.problem.loss.name, self.problem.loss.number)
+            rows, how = self.objective.components.rows(X), (self.objective.loss.name, self.objective.loss.number)
             G, g, S = fused_gradient(panels, rows, coef, intercept, Y, weight, how)
             tell(S, 0)
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
@@ -154,10 +154,10 @@ class Gradient(Statistic[GradientSum, GradientSum]):
 
     def _panels(self, heads: int) -> PackedComponents | None:
         """The panels of the compiled walk; None where the map or the loss has none."""
-        return self.problem.components.panels(heads) if self.problem.loss.name in DERIVATIVES else None
+        return self.objective.components.panels(heads) if self.objective.loss.name in DERIVATIVES else None
 
     def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[F64, F64]:
-        return tiling.accumulate(self.problem.components, X, coef, intercept, residual)
+        return tiling.accumulate(self.objective.components, X, coef, intercept, residual)
 
     def merge(self, left: GradientSum, right: GradientSum) -> GradientSum:
         left.components += right.components
@@ -182,7 +182,7 @@ class ExactGradient(Gradient):
     def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[F64, F64]:
         G, g = np.zeros(coef.shape), np.zeros(len(intercept))
         for start in range(0, len(X), COMPONENT_STRIP):
-            F = self.problem.components.with_intercept(X[start : start + COMPONENT_STRIP], "float64")
+            F = self.objective.components.with_intercept(X[start : start + COMPONENT_STRIP], "float64")
             R = residual(F[:, :-1] @ coef + intercept, start)
             G += F[:, :-1].T @ R
             g += R.sum(axis=0)
@@ -214,18 +214,18 @@ class LossSums:
 class LossStatistic(Statistic[LossSums, LossSums]):
     """Losses and right answers of coefficients on rows; a loss may judge by another value than itself."""
 
-    problem: Problem
+    objective: Objective
 
     def step(self, block: Block, piece: RowSlice, broadcast: Coefficients) -> LossSums:
-        X, Y, weight = self.problem.rows(block, piece)
-        S = self.problem.components.scores(X, *broadcast)
+        X, Y, weight = self.objective.rows(block, piece)
+        S = self.objective.components.scores(X, *broadcast)
         outputs = Y.shape[1]
         groups = [S[:, j : j + outputs] for j in range(0, S.shape[1], outputs)]
         w = np.float32(1) if weight is None else weight
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
         return LossSums(
-            np.array([np.sum(w * self.problem.loss.judging_value(Y, s), dtype=np.float64) for s in groups]),
-            np.array([count_correct(self.problem.targets, Y, s) for s in groups]),
+            np.array([np.sum(w * self.objective.loss.judging_value(Y, s), dtype=np.float64) for s in groups]),
+            np.array([count_correct(self.objective.targets, Y, s) for s in groups]),
             total,
             len(X),
         )
@@ -238,19 +238,19 @@ class LossStatistic(Statistic[LossSums, LossSums]):
 class CovarianceProduct(Statistic[F64, F64]):
     """S v of vectors that are broadcast: the sum of φ (φ . v), for the largest curvature on these rows."""
 
-    problem: Problem
+    objective: Objective
 
     def step(self, block: Block, piece: RowSlice, broadcast: Coefficients) -> F64:
-        X, Y, weight = self.problem.rows(block, piece)
+        X, Y, weight = self.objective.rows(block, piece)
 
         def residual(S: NDArray[np.float32], start: int) -> NDArray[np.float32]:
             return S if weight is None else S * weight[start : start + len(S)]
 
-        panels = self.problem.components.panels(len(broadcast[1]))
+        panels = self.objective.components.panels(len(broadcast[1]))
         if panels is None:
-            G, g = tiling.accumulate(self.problem.components, X, *broadcast, residual)
+            G, g = tiling.accumulate(self.objective.components, X, *broadcast, residual)
         else:
-            G, g, _ = fused_gradient(panels, self.problem.components.rows(X), *broadcast, Y, weight, ("", 0.0))
+            G, g, _ = fused_gradient(panels, self.objective.components.rows(X), *broadcast, Y, weight, ("", 0.0))
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
         return np.concatenate([G, g[None], np.full((1, len(g)), total)])
 

@@ -12,7 +12,7 @@ from dkernel.numerics.array_types import F64
 from dkernel.solvers.driver import Solver, SolverResult, State
 from dkernel.solvers.fit_problem import FitProblem
 from dkernel.solvers.objective import GradientSum, LossSums
-from dkernel.solvers.sgd_round import SGD, SGDProblem, SGDState
+from dkernel.solvers.sgd_round import SGD, SGDHeads, SGDState
 from dkernel.solvers.sgd_setup import needs_sketch
 from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.schedule import RowSlice
@@ -64,8 +64,8 @@ class PSGDSolver(Solver[PassState]):
 
     def __init__(self, fit: FitProblem) -> None:
         super().__init__(fit)
-        self.problem, self.solver, self.progress = fit.problem, fit.setup.solver, fit.run.progress
-        self.sgd = SGD(fit.reader, [SGDProblem(fit.problem, fit.coordinates, [self.solver])], self.key)
+        self.objective, self.solver, self.progress = fit.objective, fit.setup.solver, fit.run.progress
+        self.sgd = SGD(fit.reader, [SGDHeads(fit.objective, fit.coordinates, [self.solver])], self.key)
         # The epochs on the sample of small data were passes over most of it: the step has decayed once by then.
         self.decayed = 0 if fit.sizes.large else 1
 
@@ -90,7 +90,7 @@ class PSGDSolver(Solver[PassState]):
     def finish(self, state: PassState) -> SolverResult:
         assert state.best is not None
         first = np.eye(1, self.solver.outputs)
-        nothing = float(self.problem.loss.value(2 * first - 1, 0 * first).sum())
+        nothing = float(self.objective.loss.value(2 * first - 1, 0 * first).sum())
         facts = _rounds_not_learned(state.history, nothing)
         if state.epoch < len(self.fit.schedules):
             facts["passes"] = state.epoch
@@ -109,7 +109,7 @@ class PSGDSolver(Solver[PassState]):
     def advance(self, state: PassState, result: Any) -> PassState:
         if state.watched is not None:
             line = {**state.watched, "holdout_loss": float(result.loss[0] / result.weight)}
-            right = self.problem.targets.merit(float(result.right[0]), result.n)
+            right = self.objective.targets.merit(float(result.right[0]), result.n)
             return self._report(state, line | {f"holdout_{name}": value for name, value in right.items()})
         return self._judge_pass(state, result) if self._is_over(state) else self._after_round(state, *result)
 
@@ -188,7 +188,7 @@ class PSGDSolver(Solver[PassState]):
     def _after_round(self, state: PassState, after: Sequence[SGDState], totals: Sequence[GradientSum]) -> PassState:
         rounds, i, (sgd,), (total,) = self._rounds(state.epoch), state.done, after, totals
         figures = {"loss": float(total.loss[0] / max(total.weight, 1e-300))}
-        figures |= self.problem.targets.merit(float(total.right[0]), total.n)
+        figures |= self.objective.targets.merit(float(total.right[0]), total.n)
         self.progress.advance(sum(piece.n for piece in rounds[i]), round=f"{i + 1}/{len(rounds)}", **figures)
         line = {"pass": state.epoch + 1, "round": i + 1, "rows": total.n, **figures}
         state = replace(state, sgd=sgd)
@@ -211,7 +211,7 @@ class PSGDSolver(Solver[PassState]):
         loss = sums.loss / sums.weight
         i = int(np.argmin(loss))
         iterate, j = names[i // len(alphas)], i % len(alphas)
-        figures = {"loss": float(loss[i]), "rows": int(sums.n)} | self.problem.targets.merit(
+        figures = {"loss": float(loss[i]), "rows": int(sums.n)} | self.objective.targets.merit(
             float(sums.right[i]), sums.n
         )
         line = {"holdout": name, "iterate": iterate, "alpha": alphas[j], "share_of_step": shares[j], **figures}

@@ -6,7 +6,7 @@
     v ← v - η P (g + λ M v)         the step
 
 B and M are the map's (`dkernel.features.base.Coordinates`), G is `dkernel.solvers.objective.Gradient`, P and η are
-`dkernel.solvers.preconditioner`. A round is of a source, of its sample or of a block, for one problem or for several
+`dkernel.solvers.preconditioner`. A round is of a source, of its sample or of a block, for one objective or for several
 that share the reading.
 
 Heads are columns of v: for each λ of the path, one for each output. The answer is the mean over the last part of a
@@ -37,7 +37,7 @@ from dkernel.model.serialization import stored
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.threads import for_each
 from dkernel.solvers.alpha_path import AlphaPath
-from dkernel.solvers.objective import Coefficients, Gradient, GradientSum, Problem
+from dkernel.solvers.objective import Coefficients, Gradient, GradientSum, Objective
 from dkernel.solvers.preconditioner import Preconditioner
 from dkernel.streaming.execution.base import Executor, Handle
 from dkernel.streaming.reduction import R, Statistic, StatisticTuple
@@ -184,17 +184,17 @@ def mean_gradient(coordinates: Coordinates, total: GradientSum) -> F64:
 
 
 @dataclass(frozen=True, eq=False)
-class SGDProblem:
-    """A problem and the heads that learn it.
+class SGDHeads:
+    """An objective and the heads that learn it.
 
     Parameters
     ----------
-    problem : its loss is that of all heads, in their order
+    objective : its loss is that of all heads, in their order
     coordinates : of its map
     heads : settings of groups of heads that lie side by side
     """
 
-    problem: Problem
+    objective: Objective
     coordinates: Coordinates
     heads: Sequence[PSGD]
 
@@ -216,16 +216,16 @@ class SGDProblem:
 
 
 class SGD:
-    """Rounds of P-SGD over the rows of one reader, for all problems in the same tasks.
+    """Rounds of P-SGD over the rows of one reader, for all objectives in the same tasks.
 
     Parameters
     ----------
     key : of the tasks, made of everything that decides their results
     """
 
-    def __init__(self, rows: RowReader, problems: Sequence[SGDProblem], key: str) -> None:
-        self.rows, self.problems, self.key = rows, problems, key
-        self.statistic = StatisticTuple(tuple(Gradient(each.problem) for each in problems))
+    def __init__(self, rows: RowReader, objectives: Sequence[SGDHeads], key: str) -> None:
+        self.rows, self.objectives, self.key = rows, objectives, key
+        self.statistic = StatisticTuple(tuple(Gradient(each.objective) for each in objectives))
 
     def __enter__(self) -> "SGD":
         return self
@@ -234,7 +234,7 @@ class SGD:
         self.release()
 
     def release(self) -> None:
-        """Let the workers forget the problems."""
+        """Let the workers forget the objectives."""
         if (held := self.__dict__.pop("_held", None)) is not None:
             self.rows.executor.release([held])
 
@@ -251,19 +251,19 @@ class SGD:
         factor: float = 1.0,
         following: Sequence[RowSlice] = (),
     ) -> tuple[list[SGDState], list[GradientSum]]:
-        """Make one round: the states after it, and the sums of each problem.
+        """Make one round: the states after it, and the sums of each objective.
 
         Parameters
         ----------
-        states : of each group of heads of the first problem, then of the next
+        states : of each group of heads of the first objective, then of the next
         pieces : rows of the round
         name : of the round, in the keys of its tasks
         rounds : of a pass
         factor : of the step
         following : pieces that are read ahead
         """
-        groups = self._by_problem(states)
-        coefficients = [each.coefficients(some) for each, some in zip(self.problems, groups, strict=True)]
+        groups = self._by_objective(states)
+        coefficients = [each.coefficients(some) for each, some in zip(self.objectives, groups, strict=True)]
         key, executor = f"{self.key}-{name}", self.rows.executor
         broadcast = executor.keep(coefficients, key)
         with ThreadPoolExecutor(1) as meanwhile:
@@ -272,16 +272,16 @@ class SGD:
                 self.statistic, pieces, key, following=following, held=self._held, broadcast=broadcast
             )
         executor.release([broadcast])
-        parts = zip(self.problems, groups, totals, pulls.result(), strict=True)
+        parts = zip(self.objectives, groups, totals, pulls.result(), strict=True)
         after = [each.step(some, total, pull, rounds, factor) for each, some, total, pull in parts]
         return [state for some in after for state in some], totals
 
     def _pulls(self, groups: Sequence[Sequence[SGDState]]) -> list[list[F64]]:
         return [
             [settings.regularizer(state.v) for settings, state in zip(each.heads, some, strict=True)]
-            for each, some in zip(self.problems, groups, strict=True)
+            for each, some in zip(self.objectives, groups, strict=True)
         ]
 
-    def _by_problem(self, states: Sequence[SGDState]) -> list[list[SGDState]]:
+    def _by_objective(self, states: Sequence[SGDState]) -> list[list[SGDState]]:
         rest = iter(states)
-        return [[next(rest) for _ in each.heads] for each in self.problems]
+        return [[next(rest) for _ in each.heads] for each in self.objectives]

@@ -14,18 +14,18 @@ from dkernel.numerics.random_streams import stream
 from dkernel.numerics.tiling import PIECE_ROWS, TILE_ROWS
 from dkernel.solvers.certificate import certificate
 from dkernel.solvers.finite_check import check_finite
-from dkernel.solvers.fit_problem import FitProblem, SampledProblem, Setup
+from dkernel.solvers.fit_problem import FitProblem, SampledObjective, Setup
 from dkernel.solvers.gram import Gram
 from dkernel.solvers.objective import CovarianceProduct
 from dkernel.solvers.preconditioner import Preconditioner, factorize, metric_factor, ridge_for
 from dkernel.solvers.reservoir_split import select_rows
-from dkernel.solvers.sgd_round import PSGD, SGD, SGDProblem, expand_coefficients, mean_gradient
+from dkernel.solvers.sgd_round import PSGD, SGD, SGDHeads, expand_coefficients, mean_gradient
 from dkernel.solvers.sizes import FEWEST_SAMPLED, SAMPLE_FLOPS, pass_flops, passes_dominate
 from dkernel.solvers.sketch import CovarianceSum, sketch_covariance, sketch_features
 from dkernel.streaming.cost import ASK_SECONDS, SPEEDS
 from dkernel.streaming.kept_block import cut_rows
 
-Sampled = TypeVar("Sampled", bound=SampledProblem)
+Sampled = TypeVar("Sampled", bound=SampledObjective)
 
 ALPHA_PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 """alpha="auto" looks at these on the sample."""
@@ -70,7 +70,7 @@ def _on_client(sampled: Sampled, small: bool = False) -> Sampled:
     return replace(sampled, run=replace(sampled.run, executor=executor))
 
 
-def load_or_prepare(sampled: SampledProblem, journal: Journal, stage: str, compute: Callable[[], Setup]) -> Setup:
+def load_or_prepare(sampled: SampledObjective, journal: Journal, stage: str, compute: Callable[[], Setup]) -> Setup:
     """The result of `compute`, or the one that the journal has of it."""
 
     def parts() -> dict[str, Any]:
@@ -80,12 +80,12 @@ def load_or_prepare(sampled: SampledProblem, journal: Journal, stage: str, compu
 
     kept = journal.stage(stage, parts)
     # Metric and loss are made again.
-    solver = PSGD(metric=sampled.coordinates.metric, loss=sampled.problem.loss, **kept["solver"])
+    solver = PSGD(metric=sampled.coordinates.metric, loss=sampled.objective.loss, **kept["solver"])
     return Setup(**{**kept, "solver": solver})
 
 
 def prepare(
-    sampled: SampledProblem, alphas: Sequence[float], n: int, flops: float = 0.0, polished: bool = False
+    sampled: SampledObjective, alphas: Sequence[float], n: int, flops: float = 0.0, polished: bool = False
 ) -> Setup:
     """Make the preconditioners of these alphas, the safe step, and a start that is fitted to the sample.
 
@@ -108,8 +108,8 @@ def prepare(
     # A larger ridge makes P smaller in every direction: the bound of the base holds for it.
     made = {ridge: P if ridge == base else replace(P, largest=largest) for ridge, P in made.items()}
     preconditioners = [made[ridge] for ridge in ridges]
-    problem = sampled.problem
-    solver = PSGD(preconditioners, alphas, coordinates.metric, problem.loss, problem.targets.outputs)
+    objective = sampled.objective
+    solver = PSGD(preconditioners, alphas, coordinates.metric, objective.loss, objective.targets.outputs)
     # The ridge solution on the sample costs two triangular solves, and is where the other losses' optima are near.
     start = np.concatenate([P.solve(estimate.moment) for P in preconditioners], axis=1)
     # One epoch, a piece a round, where a pass follows that sees many more rows.
@@ -127,7 +127,7 @@ def prepare_fit(fit: FitProblem, flops: float, in_rounds: bool) -> Setup:
     flops : of the fit
     in_rounds : whether its solver updates after each round of a pass
     """
-    outputs, sizes, fit = fit.problem.targets.outputs, fit.sizes, _on_client(fit)
+    outputs, sizes, fit = fit.objective.targets.outputs, fit.sizes, _on_client(fit)
     alphas = (float(fit.alpha),) if fit.alpha != "auto" else alpha_path(outputs, fit.near)
     setup = prepare(fit, alphas, sizes.n, flops, sizes.polish > 0)
     solver, best, path = setup.solver, 0, {}
@@ -168,14 +168,15 @@ def needs_sketch(coordinates: Coordinates) -> bool:
     return coordinates.n > MOST_DENSE and not isinstance(coordinates.basis, np.ndarray)
 
 
-def _dense(sampled: SampledProblem, n: int, flops: float, polished: bool) -> _CovarianceEstimate:
-    problem, coordinates, split, executor = sampled.of_sample, sampled.coordinates, sampled.split, sampled.run.executor
+def _dense(sampled: SampledObjective, n: int, flops: float, polished: bool) -> _CovarianceEstimate:
+    objective, coordinates, split = sampled.on_sample, sampled.coordinates, sampled.split
+    executor = sampled.run.executor
     rows = len(split.sample.X)
     large = passes_dominate(n, rows)
     if polished and not large:
         rows = min(rows, max(FEWEST_SAMPLED, GRAM_ROWS * coordinates.n, int(SAMPLE_FLOPS / coordinates.n**2)))
     with sampled.keep(select_rows(split.sample, slice(rows)), "gram-rows") as sample:
-        gram = Gram(problem, executor.threads_each(GRAM_LEAVES))
+        gram = Gram(objective, executor.threads_each(GRAM_LEAVES))
         total = sample.fold(gram, "gram", size=-(-rows // GRAM_LEAVES))
     weight = max(total.weight, 1e-300)
     total.gram /= weight
@@ -183,26 +184,26 @@ def _dense(sampled: SampledProblem, n: int, flops: float, polished: bool) -> _Co
     moment = np.concatenate([coordinates.reduce(moment[:-1]), moment[-1:]])
     each, share = (LARGE_TARGET, LARGE_SHARE) if large else (TARGET, SMALL_SHARE)
     target = min(rows / each, share * len(covariance))
-    metric, map, root, certified = coordinates.metric, problem.components.map, None, None
+    metric, map, root, certified = coordinates.metric, objective.components.map, None, None
     if not isinstance(metric, float):
         root = metric_factor(metric)
         if map.landmarks is not None and len(split.held.X):
-            certified = certificate(map, problem.components.scaling.apply(split.held.X), flops, (metric, root))
+            certified = certificate(map, objective.components.scaling.apply(split.held.X), flops, (metric, root))
     noise = COVARIANCE_ROUNDING if map.gram_dtype == "float32" else 0.0
-    rho = ridge_for(covariance, metric, target, noise, stream(problem.seed, "trace"), root)
+    rho = ridge_for(covariance, metric, target, noise, stream(objective.seed, "trace"), root)
     return _CovarianceEstimate(rho, moment, lambda ridges: _factorize(sampled, covariance, ridges), certified)
 
 
-def _wide(sampled: SampledProblem, n: int) -> _CovarianceEstimate:
+def _wide(sampled: SampledObjective, n: int) -> _CovarianceEstimate:
     """Estimate the covariance by a sketch of the first rows of the sample."""
-    problem, coordinates, split, run = sampled.of_sample, sampled.coordinates, sampled.split, sampled.run
+    objective, coordinates, split, run = sampled.on_sample, sampled.coordinates, sampled.split, sampled.run
     rows = len(split.sample.X)
-    sketch = sketch_covariance(run.executor, run.key, problem, coordinates, split.sample)
+    sketch = sketch_covariance(run.executor, run.key, objective, coordinates, split.sample)
     with sampled.keep(split.sample, "sample") as sample:
-        moment = mean_gradient(coordinates, sample.fold(CovarianceSum(problem), "moment"))
+        moment = mean_gradient(coordinates, sample.fold(CovarianceSum(objective), "moment"))
     share = LARGE_SHARE if passes_dominate(n, rows) else SMALL_SHARE
     rho = sketch.ridge(min(sketch.weight / TARGET, share * len(sketch.values)), 0.0)
-    held = sketch.project(sketch_features(problem, coordinates, split.measured.X[:WIDE_HELD]))
+    held = sketch.project(sketch_features(objective, coordinates, split.measured.X[:WIDE_HELD]))
     return _CovarianceEstimate(rho, moment, lambda ridges: {ridge: sketch.at(ridge, held) for ridge in ridges})
 
 
@@ -261,7 +262,7 @@ def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> S
     return few or alphas[:1]
 
 
-def _factorize(sampled: SampledProblem, covariance: F64, ridges: Sequence[float]) -> dict[float, Preconditioner]:
+def _factorize(sampled: SampledObjective, covariance: F64, ridges: Sequence[float]) -> dict[float, Preconditioner]:
     most = max(LEAST_HELD, int(LEVERAGE_FLOPS / len(covariance) ** 2))
     held = _held_components(sampled, select_rows(sampled.split.measured, slice(most)))
     made: dict[float, Preconditioner] = {}
@@ -284,15 +285,15 @@ def in_coordinates(coordinates: Coordinates, gram: F64) -> F64:
     return out
 
 
-def _held_components(sampled: SampledProblem, block: Block) -> F64:
-    components, coordinates = sampled.problem.components, sampled.coordinates
+def _held_components(sampled: SampledObjective, block: Block) -> F64:
+    components, coordinates = sampled.objective.components, sampled.coordinates
     F = components.with_intercept(block.X, components.pass_dtype)
     if coordinates.basis is None:
         return F
     return np.concatenate([coordinates.reduce(F[:, :-1].T), F[:, -1:].T]).T
 
 
-def damp_directions(sampled: SampledProblem, P: Preconditioner) -> tuple[Preconditioner, float]:
+def damp_directions(sampled: SampledObjective, P: Preconditioner) -> tuple[Preconditioner, float]:
     """P, scaled down where unseen rows have a larger curvature than the sample, and the largest such curvature.
 
     Rayleigh-Ritz for L^{-1} S L^{-T}, S over the rows not seen, on the whole block Krylov space of a random start
@@ -314,11 +315,11 @@ def damp_directions(sampled: SampledProblem, P: Preconditioner) -> tuple[Precond
     return replace(P, largest=rest, directions=directions, values=values[:kept][large]), max(1.0, float(values[0]))
 
 
-def _krylov_space(sampled: SampledProblem, P: Preconditioner, q: int, steps: int) -> tuple[F64, F64]:
+def _krylov_space(sampled: SampledObjective, P: Preconditioner, q: int, steps: int) -> tuple[F64, F64]:
     """A basis of the block Krylov space of L^{-1} S L^{-T} from q random vectors, and the products with it."""
-    problem, coordinates, n = sampled.of_sample, sampled.coordinates, P.n
+    objective, coordinates, n = sampled.on_sample, sampled.coordinates, P.n
     basis, images = np.empty((n, q * steps)), np.empty((n, q * steps))
-    block = stream(problem.seed, "directions").standard_normal((n, q))
+    block = stream(objective.seed, "directions").standard_normal((n, q))
     with sampled.keep(sampled.split.unseen, "unseen") as rows:
         for step in range(steps):
             own, known = slice(step * q, (step + 1) * q), basis[:, : step * q]
@@ -326,26 +327,26 @@ def _krylov_space(sampled: SampledProblem, P: Preconditioner, q: int, steps: int
                 block = np.linalg.qr(block - known @ (known.T @ block))[0]
             basis[:, own] = block
             coefficients = expand_coefficients(coordinates, P.half_transposed(block))
-            total = rows.fold(CovarianceProduct(problem), f"directions-{step}", coefficients)
-            check_finite(problem.components.map.kernel, "products of columns", total)
+            total = rows.fold(CovarianceProduct(objective), f"directions-{step}", coefficients)
+            check_finite(objective.components.map.kernel, "products of columns", total)
             total /= max(float(total[-1, 0]), 1e-300)
             block = images[:, own] = P.half(np.concatenate([coordinates.reduce(total[:-2]), total[-2:-1]]))
     return basis, images
 
 
-def warm_start(sampled: SampledProblem, solver: PSGD, start: F64, epochs: range, rounds: int = WARM_ROUNDS) -> F64:
+def warm_start(sampled: SampledObjective, solver: PSGD, start: F64, epochs: range, rounds: int = WARM_ROUNDS) -> F64:
     """Run the rounds of a pass over the sample, several epochs; the mean of the last one's second half is the start."""
-    problem, rows = sampled.of_sample, sampled.split.sample
-    map = problem.components.map
+    objective, rows = sampled.on_sample, sampled.split.sample
+    map = objective.components.map
     flops = len(rows.X) * map.n_components * (pass_flops(1, map.n_in, 1) + 4 * start.shape[1])
     sampled = _on_client(sampled, flops <= rounds * LITTLE_FLOPS)
     pieces = cut_rows(len(rows.X), TILE_ROWS)
     turns = [list(turn) for turn in np.array_split(np.array(pieces, dtype=object), min(rounds, len(pieces)))]
-    state, learned = solver.start(start), SGDProblem(problem, sampled.coordinates, [solver])
+    state, learned = solver.start(start), SGDHeads(objective, sampled.coordinates, [solver])
     with sampled.keep(rows, "sample") as sample, SGD(sample, [learned], f"{sampled.run.key}-warm") as sgd:
         for epoch in epochs:
             state = solver.start(state.v)
-            order = stream(problem.seed, "warm", epoch).permutation(len(turns))
+            order = stream(objective.seed, "warm", epoch).permutation(len(turns))
             for done, i in enumerate(order):
                 (state,), _ = sgd.round([state], turns[i], f"{epoch}-{done}", len(turns), 1 / (1 + epoch))
     return solver.candidates(state, len(turns))["average"] if epochs else start

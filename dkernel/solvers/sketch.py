@@ -21,7 +21,7 @@ from dkernel.numerics import tiling
 from dkernel.numerics.array_types import F32
 from dkernel.numerics.random_streams import stream
 from dkernel.solvers.lowrank_preconditioner import Sketch
-from dkernel.solvers.objective import Gradient, GradientSum, Problem
+from dkernel.solvers.objective import Gradient, GradientSum, Objective
 from dkernel.streaming.execution.base import Call, Executor
 from dkernel.streaming.kept_block import cut_rows
 from dkernel.streaming.reduction import Statistic
@@ -61,23 +61,23 @@ def sketch_flops(columns: int, p: int) -> float:
 
 
 def sketch_covariance(
-    executor: Executor, key: str, problem: Problem, coordinates: Coordinates, sample: Block
+    executor: Executor, key: str, objective: Objective, coordinates: Coordinates, sample: Block
 ) -> Sketch:
     """The sketch of the first rows of the sample, in slices of columns."""
     (whole,) = cut_rows(SKETCH_ROWS, min(SKETCH_ROWS, len(sample.X)))[:1]
-    X, _, weight = problem.rows(sample, whole)
+    X, _, weight = objective.rows(sample, whole)
     n = len(X)
     root = np.ones((n, 1), np.float32) if weight is None else np.sqrt(weight)
     rank = choose_rank(coordinates.n, n)
-    columns = executor.keep(problem.components, f"{key}-columns")
+    columns = executor.keep(objective.components, f"{key}-columns")
     rows = executor.keep((X, root), f"{key}-sketched")
     ends = [(at, min(n, at + SKETCH_STRIP)) for at in range(0, n, SKETCH_STRIP)]
     strips = [
-        Call(f"{key}-range-{at}", _make_strip, (columns, rows, (at, end), problem.seed, rank)) for at, end in ends
+        Call(f"{key}-range-{at}", _make_strip, (columns, rows, (at, end), objective.seed, rank)) for at, end in ends
     ]
     Q = root * np.linalg.qr(np.concatenate(list(_in_waves(executor, strips))))[0]
     basis = executor.keep(np.ascontiguousarray(Q.T, dtype=np.float32), f"{key}-basis")
-    cut = cut_slices(problem.components.groups)
+    cut = cut_slices(objective.components.groups)
     calls = [Call(f"{key}-slice-{i}", _make_columns, (columns, rows, basis, groups)) for i, groups in enumerate(cut)]
     slices = [_to_coordinates(coordinates, i, part) for i, part in enumerate(_in_waves(executor, calls))]
     executor.release([columns, rows, basis])
@@ -86,10 +86,10 @@ def sketch_covariance(
     return Sketch.of(slices, coordinates.metric, float(np.sum(root**2, dtype=np.float64)))
 
 
-def sketch_features(problem: Problem, coordinates: Coordinates, X: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
+def sketch_features(objective: Objective, coordinates: Coordinates, X: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
     """Features of raw rows in the coordinates of a sketch, (width, rows), slice by slice."""
-    for i, groups in enumerate(cut_slices(problem.components.groups)):
-        F = in_tiles(problem.components, X, groups).astype(np.float64)
+    for i, groups in enumerate(cut_slices(objective.components.groups)):
+        F = in_tiles(objective.components, X, groups).astype(np.float64)
         yield _whiten(coordinates, i, F.T)
     yield np.ones((1, len(X)))
 
@@ -127,18 +127,18 @@ def _make_columns(columns: ScaledComponents, rows: tuple[Any, F32], basis: F32, 
 class CovarianceSum(Statistic[GradientSum, GradientSum]):
     """The mean of features times targets: less the gradient of the squared loss at nothing."""
 
-    problem: Problem
+    objective: Objective
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> GradientSum:  # noqa: ARG002
-        X, Y, weight = self.problem.rows(block, piece)
+        X, Y, weight = self.objective.rows(block, piece)
         R = Y if weight is None else Y * weight
-        nothing = np.zeros((self.problem.components.map.n_components, Y.shape[1]), np.float32), np.zeros(Y.shape[1])
-        G, g = tiling.accumulate(self.problem.components, X, *nothing, lambda S, start: R[start : start + len(S)])
+        nothing = np.zeros((self.objective.components.map.n_components, Y.shape[1]), np.float32), np.zeros(Y.shape[1])
+        G, g = tiling.accumulate(self.objective.components, X, *nothing, lambda S, start: R[start : start + len(S)])
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
         return GradientSum(G, g, total, len(X), np.zeros(1), np.zeros(1))
 
     def merge(self, left: GradientSum, right: GradientSum) -> GradientSum:
-        return Gradient(self.problem).merge(left, right)
+        return Gradient(self.objective).merge(left, right)
 
 
 def _to_coordinates(coordinates: Coordinates, i: int, part: F32) -> F32:

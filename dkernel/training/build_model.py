@@ -72,7 +72,7 @@ class FittedWay(NamedTuple):
 def build_model(way: FittedWay) -> Model:
     """The model of a fit."""
     problem, outcome, source = way.problem, way.outcome, way.fit.ask.source
-    targets, components = way.fit.targets, problem.problem.components
+    targets, components = way.fit.targets, problem.objective.components
     check_finite(components.map.kernel, "coefficients", outcome.v)
     check_finite(components.map.kernel, "losses on the holdout", outcome.holdout.get("loss", 0.0))
     facts = _facts(way)
@@ -134,7 +134,7 @@ def _settle_recipe(way: FittedWay) -> SettledRecipe:
         "scale": chosen.scaling.kind,
         "metric": chosen.metric,
         "features": way.fit.features_of(chosen),
-        "n_components": way.problem.problem.components.map.n_components,
+        "n_components": way.problem.objective.components.map.n_components,
         "rounds": sizes.rounds,
         "passes": sizes.passes,
         "polish": sizes.polish,
@@ -148,7 +148,7 @@ def _settle_recipe(way: FittedWay) -> SettledRecipe:
 def _facts(way: FittedWay) -> dict[str, Any]:
     fit, chosen, problem, outcome = way.fit, way.chosen, way.problem, way.outcome
     source, survey, targets, setup, held = fit.ask.source, fit.survey, fit.targets, problem.setup, problem.split.held
-    components = problem.problem.components
+    components = problem.objective.components
     map, norm = components.map, problem.coordinates.norm(outcome.v[:-1]) * targets.width
     facts: dict[str, Any] = {
         "data": digest(source.n_rows, (*named(source.columns), source.label or ""), survey.sums),
@@ -190,9 +190,9 @@ def _facts(way: FittedWay) -> dict[str, Any]:
 
 def _span(way: FittedWay) -> dict[str, Any]:
     """The smallest and the largest label of each target, by which scores are clipped; nothing where they are not."""
-    problem, span = way.problem.problem, way.fit.survey.span
-    is_line = way.machine is None and is_linear(problem.components.map.kernel)
-    return {} if span is None or is_line or isinstance(problem.loss, Quantile) else {"span": span.tolist()}
+    objective, span = way.problem.objective, way.fit.survey.span
+    is_line = way.machine is None and is_linear(objective.components.map.kernel)
+    return {} if span is None or is_line or isinstance(objective.loss, Quantile) else {"span": span.tolist()}
 
 
 def _figures_of_holdout(way: FittedWay) -> dict[str, float]:
@@ -205,8 +205,9 @@ def _figures_of_holdout(way: FittedWay) -> dict[str, float]:
 
 def _variance_of_components(fit: FitProblem, variance: Mapping[str, Any]) -> Variance:
     """Turn a variance from the solver's coordinates to components, and to the unit of the label."""
-    noise, alpha, n = fit.problem.targets.width**2 * np.array(variance["noise"]), variance["alpha"], variance["weight"]
-    has_rest = fit.problem.components.map.landmarks is not None and alpha > 0
+    noise = fit.objective.targets.width**2 * np.array(variance["noise"])
+    alpha, n = variance["alpha"], variance["weight"]
+    has_rest = fit.objective.components.map.landmarks is not None and alpha > 0
     prior = noise / (alpha * n) if has_rest else 0.0 * noise
     factor = np.ascontiguousarray(fit.coordinates.expand(variance["basis"]))
     scale = np.stack([noise, prior, np.full_like(noise, n)])

@@ -333,7 +333,7 @@ def _solve(fit: Fit, problem: FitProblem) -> SolverResult:
 
 
 def _residual_of(fit: Fit, problem: FitProblem, outcome: SolverResult) -> Residual:
-    weighted = fit.ask.source.weight is not None or problem.problem.class_weights is not None
+    weighted = fit.ask.source.weight is not None or problem.objective.class_weights is not None
     weight = fit.targets.weight(fit.recipe.class_weight, fit.counts, fit.survey.weight) if weighted else None
     pieces = local_pieces(fit.ask.units, problem.schedules[0].rounds if problem.reader.on_disk else ())
     return Residual.of(problem, outcome.v, pieces, fit.survey, weight)

@@ -26,10 +26,10 @@ from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import TILE_ROWS
 from dkernel.solvers.finite_check import check_finite
-from dkernel.solvers.fit_problem import FitRun, SampledProblem
-from dkernel.solvers.objective import Problem
+from dkernel.solvers.fit_problem import FitRun, SampledObjective
+from dkernel.solvers.objective import Objective
 from dkernel.solvers.reservoir_split import ReservoirSplit, select_rows
-from dkernel.solvers.sgd_round import PSGD, SGD, SGDProblem
+from dkernel.solvers.sgd_round import PSGD, SGD, SGDHeads
 from dkernel.solvers.sgd_setup import prepare
 from dkernel.solvers.sizes import LEVERAGE_ROWS, MOST_SAMPLE
 from dkernel.solvers.targets import Targets
@@ -55,7 +55,7 @@ class Stream:
     """
 
     model: Model
-    problem: Problem
+    objective: Objective
     solver: PSGD
     counts: Mapping[Any, float]
     rows: int
@@ -71,29 +71,29 @@ def start_stream(model: Model, block: Block, counts: Mapping[Any, float], rows: 
     targets = Targets(model.classes)
     if model.classes is None:
         targets = _center(block.y.astype(np.float64), block.weight)
-    problem = Problem(ScaledComponents(model.scaling, model.map), model.loss, targets, seed=model.recipe.seed)
-    problem = weight_classes(problem, model, counts)
+    objective = Objective(ScaledComponents(model.scaling, model.map), model.loss, targets, seed=model.recipe.seed)
+    objective = weight_classes(objective, model, counts)
     coordinates = model.map.coordinates()
     with one_blas_thread():
         run = FitRun(executor, f"dkernel-stream-{_digest(block)}", Progress("none"))
-        sampled = SampledProblem(run, problem, coordinates, _split_rows(model.recipe.seed, block))
+        sampled = SampledObjective(run, objective, coordinates, _split_rows(model.recipe.seed, block))
         solver = prepare(sampled, [float(model.recipe.alpha)], rows).solver
         inner: F64 = coordinates.within(model.coef / targets.width)
     v = np.concatenate([inner, (model.intercept[None] - targets.center) / targets.width])
     before = max(1, rows // ROUND)
-    return Stream(model, problem, solver, counts, rows, v, (v * before, before), (np.zeros_like(v), 0))
+    return Stream(model, objective, solver, counts, rows, v, (v * before, before), (np.zeros_like(v), 0))
 
 
 def update_stream(state: Stream, block: Block, counts: Mapping[Any, float], executor: Executor) -> Stream:
     """The stream after a block: its rows in an order of the seed, in rounds."""
     model, seed = state.model, state.model.recipe.seed
-    problem = weight_classes(state.problem, model, counts)
+    objective = weight_classes(state.objective, model, counts)
     key = f"dkernel-stream-{_digest(block)}-{state.rows}-{hashlib.sha256(state.v.tobytes()).hexdigest()[:16]}"
     coordinates = model.map.coordinates()
     rows = select_rows(block, stream(seed, "stream", state.rows).permutation(len(block.X)))
     v, older, newer, history = state.v, state.older, state.newer, list(state.history)
     pieces, of_round = cut_rows(len(rows.X), TILE_ROWS), ROUND // TILE_ROWS
-    learned = SGDProblem(problem, coordinates, [state.solver])
+    learned = SGDHeads(objective, coordinates, [state.solver])
     with one_blas_thread(), KeptBlock(executor, rows, f"{key}-rows") as kept, SGD(kept, [learned], key) as sgd:
         for first in range(0, len(pieces), of_round):
             some = pieces[first : first + of_round]
@@ -105,14 +105,14 @@ def update_stream(state: Stream, block: Block, counts: Mapping[Any, float], exec
             history.append({"rows": total.n, "loss": float(total.loss[0] / max(total.weight, 1e-300))})
         mean = (older[0] + newer[0]) / (older[1] + newer[1])
         check_finite(model.map.kernel, "coefficients", mean)
-        targets, n = problem.targets, state.rows + len(block.X)
+        targets, n = objective.targets, state.rows + len(block.X)
         model = replace(
             model,
             coef=np.ascontiguousarray(coordinates.expand(mean[:-1]) * targets.width),
             intercept=mean[-1] * targets.width + targets.center,
             facts={**model.facts, "rows": n},
         ).with_labels(block)
-    return Stream(model, problem, state.solver, counts, n, v, older, newer, tuple(history))
+    return Stream(model, objective, state.solver, counts, n, v, older, newer, tuple(history))
 
 
 def constant_model(
@@ -172,11 +172,11 @@ def _center(y: F64, weight: F64 | None) -> Targets:
     return Targets(None, None, centers, np.where(widths > 0, widths, 1.0))
 
 
-def weight_classes(problem: Problem, model: Model, counts: Mapping[Any, float]) -> Problem:
-    """The problem with the weights that its recipe gives to classes of these counts."""
+def weight_classes(objective: Objective, model: Model, counts: Mapping[Any, float]) -> Objective:
+    """The objective with the weights that its recipe gives to classes of these counts."""
     # A class that has not come yet counts as one row: without one its weight would be infinite.
     known = {label: n or 1 for label, n in counts.items()}
-    return replace(problem, class_weights=problem.targets.weigh_classes(model.recipe.class_weight, known))
+    return replace(objective, class_weights=objective.targets.weigh_classes(model.recipe.class_weight, known))
 
 
 def _split_rows(seed: int, block: Block) -> ReservoirSplit:

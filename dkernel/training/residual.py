@@ -13,7 +13,7 @@ from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import for_each, usable_cores
 from dkernel.solvers.fit_problem import FitProblem, FitRun
-from dkernel.solvers.objective import Coefficients, Problem, count_correct
+from dkernel.solvers.objective import Coefficients, Objective, count_correct
 from dkernel.solvers.reservoir_split import select_rows
 from dkernel.solvers.sgd_round import expand_coefficients
 from dkernel.solvers.targets import residual_bound
@@ -78,13 +78,13 @@ class Residual:
         weight : of all rows together; None if each has the weight 1
         """
         start, sampled = expand_coefficients(fit.coordinates, v), select_rows(fit.split.fitted, slice(GROUP_SAMPLE))
-        bound, key = residual_bound(fit.problem.targets, survey), f"{fit.run.key}-{array_digest(start[0])}"
+        bound, key = residual_bound(fit.objective.targets, survey), f"{fit.run.key}-{array_digest(start[0])}"
         return cls(fit, start, pieces, sampled, weight, bound, key)
 
     @property
-    def problem(self) -> Problem:
+    def objective(self) -> Objective:
         """Loss, map and targets of the global stage."""
-        return self.fit.problem
+        return self.fit.objective
 
     @property
     def run(self) -> FitRun:
@@ -102,11 +102,11 @@ class Residual:
         if most <= len(fit.split.fitted.X) or sizes.reservoir >= sizes.n:
             return self._rows(select_rows(fit.split.fitted, slice(most)))
         sample, key = (
-            RowSample(self.problem.seed, sizes.n, min(sizes.n, most + sizes.holdout)),
+            RowSample(self.objective.seed, sizes.n, min(sizes.n, most + sizes.holdout)),
             f"{self.key}-some-{most}",
         )
         rows = fit.reader.fold(sample, self.pieces, key, self.run.progress)
-        first = np.searchsorted(rows.hashes, np.uint64(max(self.problem.threshold + 1, 0)))
+        first = np.searchsorted(rows.hashes, np.uint64(max(self.objective.threshold + 1, 0)))
         return self._rows(rows.part(slice(int(first), int(first) + most)))
 
     @cached_property
@@ -120,26 +120,26 @@ class Residual:
         return len(self.fit.split.holdout.X) >= 50  # rows below which nothing is judged
 
     def _rows(self, block: Block) -> ResidualRows:
-        problem = self.fit.of_sample
-        X, Y, weight, _ = problem.all_rows(block, RowSlice(0, RowRange(0, 0, 0, len(block.X)), len(block.X), 0))
+        objective = self.fit.on_sample
+        X, Y, weight, _ = objective.all_rows(block, RowSlice(0, RowRange(0, 0, 0, len(block.X)), len(block.X), 0))
         ones = np.ones(len(Y)) if weight is None else weight[:, 0].astype(np.float64)
         scores = np.empty(Y.shape, np.float32)
 
         def score(first: int) -> None:
             some = slice(first, first + SCORED_ROWS)
-            scores[some] = problem.components.scores(X[some], *self.start)
+            scores[some] = objective.components.scores(X[some], *self.start)
 
         for_each(score, range(0, len(X), SCORED_ROWS), usable_cores())
         return ResidualRows(X, Y, ones, scores)
 
     def losses(self, scores: F32) -> HoldoutLosses:
         """Losses of the rows of the holdout by these scores."""
-        rows, problem = self.holdout, self.problem
-        return HoldoutLosses.of(problem.loss, problem.targets, rows.Y, scores, rows.weight)
+        rows, objective = self.holdout, self.objective
+        return HoldoutLosses.of(objective.loss, objective.targets, rows.Y, scores, rows.weight)
 
     def figures(self, scores: F32) -> dict[str, float]:
         """Loss and merit of scores of the holdout, in the form of a solver; empty without a holdout."""
-        rows, targets = self.holdout, self.problem.targets
+        rows, targets = self.holdout, self.objective.targets
         if not len(rows.Y):
             return {}
         of_holdout = {"loss": self.losses(scores).mean, "rows": len(rows.Y)}

@@ -16,7 +16,7 @@ from dkernel.model.solver_table import SOLVERS, SolverEntry
 from dkernel.solvers.finite_check import CHECKED_ROWS, check_products
 from dkernel.solvers.fit_problem import FitProblem, FitRun, Setup
 from dkernel.solvers.full_batch import MOST_PASSES
-from dkernel.solvers.objective import Problem
+from dkernel.solvers.objective import Objective
 from dkernel.solvers.reservoir_split import ReservoirSplit, split_reservoir
 from dkernel.solvers.sgd_round import PSGD
 from dkernel.solvers.sgd_setup import load_or_prepare, prepare_fit
@@ -32,7 +32,7 @@ from dkernel.training.local_stages import LOCAL_STAGES, learns_rest
 from dkernel.training.planning.stage_costs import way_cost
 from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.selection.landmark_selection import landmarks_of
-from dkernel.training.selection.local_stage import RaceProblem
+from dkernel.training.selection.local_stage import RaceObjective
 from dkernel.training.selection.model_selection import Choice, select_model
 from dkernel.training.selection.ways import Way
 
@@ -203,7 +203,7 @@ def choose_model(
         encoding=source.encoding,
         joint=_joint_loss(fit),
         ways={way: way_cost(way, fit.sizes, recipe, targets.outputs) for way in ways},
-        problem=_race_problem(fit, split, loss) if len(ways) > 1 else None,
+        objective=_race_objective(fit, split, loss) if len(ways) > 1 else None,
         stages=LOCAL_STAGES,
         reached=reached,
     )
@@ -213,10 +213,10 @@ def choose_model(
     return chosen
 
 
-def _race_problem(fit: Fit, split: ReservoirSplit, loss: Loss) -> RaceProblem:
+def _race_objective(fit: Fit, split: ReservoirSplit, loss: Loss) -> RaceObjective:
     """What the fits of a race get beside rows."""
     known = fit.survey, fit.ask.source, fit.recipe, fit.targets, split.fitted
-    return RaceProblem(loss, fit.targets, {word: stage.prepare(*known) for word, stage in LOCAL_STAGES.items()})
+    return RaceObjective(loss, fit.targets, {word: stage.prepare(*known) for word, stage in LOCAL_STAGES.items()})
 
 
 def _joint_loss(fit: Fit) -> Loss | None:
@@ -245,7 +245,7 @@ def pose_problem(fit: Fit, chosen: SelectedModel, sizes: Sizes) -> FitProblem:
     columns, coordinates = ScaledComponents(chosen.scaling, map), map.coordinates()
     return FitProblem(
         run=fit.run,
-        problem=Problem(columns, loss, targets, weights, recipe.seed, split.threshold),
+        objective=Objective(columns, loss, targets, weights, recipe.seed, split.threshold),
         coordinates=coordinates,
         split=split,
         sizes=sizes,

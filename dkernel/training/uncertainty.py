@@ -42,7 +42,7 @@ class LeftOut:
             return cls(fit.split.holdout, model.scores(fit.split.holdout.X), "holdout")
         if outcome.left_out is None:
             return None
-        targets, rows = fit.problem.targets, select_rows(fit.split.sample, outcome.left_out["rows"])
+        targets, rows = fit.objective.targets, select_rows(fit.split.sample, outcome.left_out["rows"])
         return cls(rows, model.clip(outcome.left_out["scores"] * targets.width + targets.center), "folds")
 
     @property
@@ -56,8 +56,8 @@ def with_uncertainty(model: Model, fit: FitProblem, outcome: SolverResult) -> Mo
     """The model with probabilities, where its loss has none and they are wanted, and with conformity scores."""
     out = LeftOut.of(model, fit, outcome)
     if out is None:
-        return calibrate(model, None, fit.problem.targets)
-    return conform(calibrate(model, out, fit.problem.targets), out, fit.problem.targets)
+        return calibrate(model, None, fit.objective.targets)
+    return conform(calibrate(model, out, fit.objective.targets), out, fit.objective.targets)
 
 
 def calibrate(model: Model, out: LeftOut | None, targets: Targets) -> Model:

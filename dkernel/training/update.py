@@ -20,7 +20,7 @@ from dkernel.model.conformal import Conformal
 from dkernel.model.local.base import LocalMachine
 from dkernel.model.model import Model, ScaledComponents
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.solvers.objective import Problem
+from dkernel.solvers.objective import Objective
 from dkernel.solvers.reservoir_split import count_weighted, select_rows
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.block_reader import read_once
@@ -130,10 +130,10 @@ def _residual_rows(model: Model, machine: LocalMachine, new: Block, counts: Mapp
     center = model.intercept if model.classes is None else 0.0
     targets = Targets(model.classes, model.recipe.positive, center, unit)
     loss = model.loss
-    problem = Problem(ScaledComponents(model.scaling, model.map), loss, targets, seed=model.recipe.seed)
-    problem = weight_classes(problem, model, counts)
+    objective = Objective(ScaledComponents(model.scaling, model.map), loss, targets, seed=model.recipe.seed)
+    objective = weight_classes(objective, model, counts)
     whole = RowSlice(0, RowRange(0, 0, 0, len(new.X)), len(new.X), 0)
-    X, Y, weight, keep = problem.all_rows(new, whole)
+    X, Y, weight, keep = objective.all_rows(new, whole)
     S = replace(model, local=None).unclipped_scores(X).astype(np.float64)
     ones = np.ones(len(Y)) if weight is None else weight[:, 0].astype(np.float64)
     return ResidualRows(X[keep], Y[keep], ones[keep], ((S - center) / unit).astype(np.float32)[keep])

@@ -38,7 +38,7 @@ from dkernel.model.model import Model, ScaledComponents
 from dkernel.model.recipe import Recipe
 from dkernel.numerics import tiling
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.solvers.objective import Gradient, Problem
+from dkernel.solvers.objective import Gradient, Objective
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.schedule import cut_pieces
 
@@ -110,13 +110,13 @@ def lines(p: int, D: int, which: str, roof: dict[str, float], repeats: int) -> l
         products, function = float(p), roof["sincos_ns"]
     model = model_of(map, X)
     targets = Targets(np.array([0, 1]))
-    problem = Problem(ScaledComponents(model.scaling, map), parse_loss("squared_hinge"), targets)
+    objective = Objective(ScaledComponents(model.scaling, map), parse_loss("squared_hinge"), targets)
     block, pieces = Block(X, rng.integers(0, 2, rows)), cut_pieces([[rows]])
     sent = model.coef.astype(np.float32), np.zeros(1, np.float32)
 
     def train() -> None:
         for piece in pieces:
-            Gradient(problem).step(block, piece, sent)
+            Gradient(objective).step(block, piece, sent)
 
     out = []
     for what, function_of_it, half in (("train", train, 1.0), ("score", lambda: model.scores(X), 0.5)):

@@ -29,7 +29,7 @@ from report import finish, markdown, parser
 from dkernel.data import open_source
 from dkernel.model.model_file import compute_digest
 from dkernel.model.recipe import Recipe
-from dkernel.solvers.sgd_round import SGDProblem
+from dkernel.solvers.sgd_round import SGDHeads
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.execution.connect import connect
 from dkernel.streaming.progress import Progress
@@ -54,7 +54,7 @@ def marks_of(executor: Executor, source: Any, recipe: Recipe) -> tuple[list[tupl
     """The phases of a fit, each with the clocks at its begin, and the hash of the model."""
     me, main = psutil.Process(), threading.get_native_id()
     workers, marks, steps = me.children(recursive=True), list[tuple[str, Seconds]](), [0.0, 0.0]
-    begin, step = Progress.phase, SGDProblem.step
+    begin, step = Progress.phase, SGDHeads.step
 
     def phase(self: Progress, name: str, *args: Any, **figures: Any) -> None:
         client = {thread.id: thread.user_time + thread.system_time for thread in me.threads()}
@@ -63,17 +63,17 @@ def marks_of(executor: Executor, source: Any, recipe: Recipe) -> tuple[list[tupl
         marks.append((name, clocks))
         begin(self, name, *args, **figures)
 
-    def timed(self: SGDProblem, *args: Any) -> Any:
+    def timed(self: SGDHeads, *args: Any) -> Any:
         start = time.perf_counter()
         after = step(self, *args)
         steps[:] = steps[0] + time.perf_counter() - start, steps[1] + 1
         return after
 
-    Progress.phase, SGDProblem.step = phase, timed  # type: ignore[method-assign]
+    Progress.phase, SGDHeads.step = phase, timed  # type: ignore[method-assign]
     try:
         digest = compute_digest(train(source, recipe, executor).model)
     finally:
-        Progress.phase, SGDProblem.step = begin, step  # type: ignore[method-assign]
+        Progress.phase, SGDHeads.step = begin, step  # type: ignore[method-assign]
     return marks, digest
 
 

@@ -15,7 +15,7 @@ from dkernel.model.model import ScaledComponents
 from dkernel.model.recipe import Recipe
 from dkernel.solvers.exact import deduplicate
 from dkernel.solvers.gram import FoldedGram, Gram
-from dkernel.solvers.objective import Gradient, LossStatistic, Problem
+from dkernel.solvers.objective import Gradient, LossStatistic, Objective
 from dkernel.solvers.targets import Targets, make_targets
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.execution.base import Held
@@ -176,7 +176,7 @@ def test_with_a_given_map_weights_have_the_gradient_of_copies(loss):
     balanced = (
         None if classes is None else targets.weigh_classes("balanced", dict(enumerate(np.bincount(y, K).tolist())))
     )
-    problem = Problem(columns, parse_loss(loss).of(targets.outputs), targets, balanced)
+    objective = Objective(columns, parse_loss(loss).of(targets.outputs), targets, balanced)
     rng = np.random.default_rng(2)
     at = rng.normal(size=(24, targets.outputs)).astype(np.float32), rng.normal(size=targets.outputs).astype(np.float32)
 
@@ -185,12 +185,12 @@ def test_with_a_given_map_weights_have_the_gradient_of_copies(loss):
         return reduce(SerialExecutor(), statistic, [(held, p) for p in cut_rows(n, 64)], "t", broadcast=at)
 
     blocks = Block(X, y, K.astype(float)), Block(X[COPIES], y[COPIES], None)
-    one, other = (total(Gradient(problem), block) for block in blocks)
+    one, other = (total(Gradient(objective), block) for block in blocks)
     for name in ("components", "intercept", "loss", "weight"):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-4, atol=1e-3)
-    one, other = (total(LossStatistic(problem), block) for block in blocks)
+    one, other = (total(LossStatistic(objective), block) for block in blocks)
     np.testing.assert_allclose([*one.loss, one.weight], [*other.loss, other.weight], rtol=1e-5)
-    for statistic in (Gram(problem), FoldedGram(problem, 1)):
+    for statistic in (Gram(objective), FoldedGram(objective, 1)):
         one, other = (total(statistic, block) for block in blocks)
         one, other = (each[0] if isinstance(each, list) else each for each in (one, other))
         np.testing.assert_allclose(one.gram, other.gram, rtol=1e-4, atol=1e-4)

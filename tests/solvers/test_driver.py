@@ -42,7 +42,7 @@ class Descent(Solver[DescentState]):
     def plan(self, state):
         if state.steps == READINGS:
             return None
-        statistic, name = Gradient(self.fit.problem), f"descent-{state.steps}"
+        statistic, name = Gradient(self.fit.objective), f"descent-{state.steps}"
         return partial(self.reduce_all, statistic, expand_coefficients(self.fit.coordinates, state.v), name)
 
     def advance(self, state, found):

@@ -11,7 +11,7 @@ from dkernel.losses.losses import parse_loss
 from dkernel.model.model import ScaledComponents
 from dkernel.numerics.random_streams import stream
 from dkernel.solvers.gram import FoldedGram, Gram
-from dkernel.solvers.objective import Problem
+from dkernel.solvers.objective import Objective
 from dkernel.solvers.preconditioner import factorize, ridge_for
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.kept_block import cut_rows
@@ -21,7 +21,7 @@ KERNEL, ROWS = Gaussian(gamma=0.02), 1500
 
 def problem_of(map):
     p = map.n_in
-    return Problem(
+    return Objective(
         ScaledComponents(Scaling("none", np.zeros(p), np.ones(p)), map), parse_loss("squared"), Targets(None)
     )
 
@@ -31,8 +31,8 @@ def rows_of(p, seed=0):
 
 
 def grams(map, X):
-    problem, block, (piece,) = problem_of(map), Block(X, np.zeros(ROWS), None), cut_rows(ROWS, ROWS)
-    quickly, exactly = Gram(problem), FoldedGram(problem, 1)
+    objective, block, (piece,) = problem_of(map), Block(X, np.zeros(ROWS), None), cut_rows(ROWS, ROWS)
+    quickly, exactly = Gram(objective), FoldedGram(objective, 1)
     found = quickly.finish(quickly.step(block, piece, None))
     return found.gram / ROWS, exactly.finish(exactly.step(block, piece, None))[0].gram / ROWS
 

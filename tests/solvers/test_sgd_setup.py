@@ -11,8 +11,8 @@ from dkernel.kernels import Gaussian
 from dkernel.losses.losses import parse_loss
 from dkernel.model.model import ScaledComponents
 from dkernel.solvers import sgd_setup
-from dkernel.solvers.fit_problem import FitRun, SampledProblem
-from dkernel.solvers.objective import Problem
+from dkernel.solvers.fit_problem import FitRun, SampledObjective
+from dkernel.solvers.objective import Objective
 from dkernel.solvers.preconditioner import factorize
 from dkernel.solvers.reservoir_split import ReservoirSplit
 from dkernel.solvers.sgd_round import PSGD
@@ -28,14 +28,14 @@ def damped(columns, rows=2000):
     X = np.random.default_rng(0).standard_normal((columns + 3 * columns + rows, 6)).astype(np.float32)
     landmarks, sample, unseen = np.split(X, [columns, 4 * columns])
     map = NystromMap(Gaussian(gamma=0.3), landmarks)
-    problem = Problem(
+    objective = Objective(
         ScaledComponents(Scaling("none", np.zeros(6), np.ones(6)), map), parse_loss("squared"), Targets(None)
     )
     blocks = [Block(part, np.zeros(len(part))) for part in (unseen, sample, landmarks)]
     holdout, fitted, chosen = blocks
     split = ReservoirSplit(holdout, chosen, chosen, fitted, fitted, fitted, -1)
-    sampled = SampledProblem(FitRun(SerialExecutor(), "test", Progress("none")), problem, map.coordinates(), split)
-    F, G = (problem.components.with_intercept(part) for part in (sample, unseen))
+    sampled = SampledObjective(FitRun(SerialExecutor(), "test", Progress("none")), objective, map.coordinates(), split)
+    F, G = (objective.components.with_intercept(part) for part in (sample, unseen))
     P = factorize(F.T @ F / len(F), sampled.coordinates.metric, 1e-5, G[:100])
     half = sl.solve_triangular(P.factor, G.T, lower=True)
     return *damp_directions(sampled, P), half @ half.T / len(G)
@@ -94,7 +94,7 @@ def test_a_start_of_little_work_is_made_in_this_process_to_the_same_bits(rows, m
     rng = np.random.default_rng(0)
     X = rng.standard_normal((rows, 6)).astype(np.float32)
     map, block = NystromMap(Gaussian(gamma=0.3), X[:20]), Block(X, np.sign(X[:, 0]))
-    problem = Problem(
+    objective = Objective(
         ScaledComponents(Scaling("none", np.zeros(6), np.ones(6)), map), parse_loss("squared_hinge"),
         Targets(np.array([-1.0, 1.0])),
     )  # fmt: skip
@@ -104,10 +104,10 @@ def test_a_start_of_little_work_is_made_in_this_process_to_the_same_bits(rows, m
         executor = Elsewhere(workers=10_000)
         split = ReservoirSplit(block, block, block, block, block, block, -1)
         run, coordinates = FitRun(executor, "test", Progress("none")), map.coordinates()
-        F = problem.components.with_intercept(X)
+        F = objective.components.with_intercept(X)
         P = factorize(F.T @ F / len(F), coordinates.metric, 1e-5, F[:100])
-        solver = PSGD([P], [1e-3], coordinates.metric, problem.loss, 1)
-        sampled = SampledProblem(run, problem, coordinates, split)
+        solver = PSGD([P], [1e-3], coordinates.metric, objective.loss, 1)
+        sampled = SampledObjective(run, objective, coordinates, split)
         found.append(warm_start(sampled, solver, np.zeros((map.n_components + 1, 1)), range(2)))
         assert (executor.sent == 0) == little
     np.testing.assert_array_equal(*found)

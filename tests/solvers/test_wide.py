@@ -95,13 +95,13 @@ def made(X, weight, map, n=512):
     from dkernel.features import Scaling
     from dkernel.losses.losses import parse_loss
     from dkernel.model.model import ScaledComponents
-    from dkernel.solvers.objective import Problem
+    from dkernel.solvers.objective import Objective
     from dkernel.solvers.targets import Targets
 
     columns = ScaledComponents(Scaling("none", np.zeros(3), np.ones(3)), map)
-    problem = Problem(columns, parse_loss("squared"), Targets(None))
+    objective = Objective(columns, parse_loss("squared"), Targets(None))
     coordinates = Coordinates(n, 1.0, map.blocks)
-    return sketch.sketch_covariance(SerialExecutor(), "k", problem, coordinates, Block(X, np.zeros(len(X)), weight))
+    return sketch.sketch_covariance(SerialExecutor(), "k", objective, coordinates, Block(X, np.zeros(len(X)), weight))
 
 
 @pytest.mark.usefixtures("wide")
@@ -190,14 +190,14 @@ def made_gram(F):
     from dkernel.losses.losses import parse_loss
     from dkernel.model.model import ScaledComponents
     from dkernel.solvers.gram import FoldedGram
-    from dkernel.solvers.objective import Problem
+    from dkernel.solvers.objective import Objective
     from dkernel.solvers.targets import Targets
     from dkernel.streaming.kept_block import cut_rows
 
     columns = ScaledComponents(Scaling("none", np.zeros(31), np.ones(31)), NystromMap(*kernel_and_landmarks(F)))
-    problem = Problem(columns, parse_loss("squared"), Targets(None))
+    objective = Objective(columns, parse_loss("squared"), Targets(None))
     (piece,) = cut_rows(len(F), len(F))
-    statistic = FoldedGram(problem, 1)
+    statistic = FoldedGram(objective, 1)
     return statistic.finish(statistic.step(Block(F, np.zeros(len(F)), None), piece, None))[0].gram
 
 

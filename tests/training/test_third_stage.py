@@ -92,16 +92,18 @@ class MeanStage(Stage):
     def learn(self, *_):
         return np.zeros(0)
 
-    def try_(self, problem, split, rows, start, *_):
-        steps = -problem.loss.derivative(problem.targets.of(split.y[:rows]), start.fitted) / problem.loss.curvature
+    def try_(self, objective, split, rows, start, *_):
+        steps = (
+            -objective.loss.derivative(objective.targets.of(split.y[:rows]), start.fitted) / objective.loss.curvature
+        )
         machine = MeanMachine.of(split.X[:rows], steps, np.ones(rows), 16, np.ones(steps.shape[1]))
-        return problem.losses(split, start.judged + machine.scores(split.X_judged)), None
+        return objective.losses(split, start.judged + machine.scores(split.X_judged)), None
 
     def update(self, *_):
         raise UnsupportedError("Means learn no new rows.")
 
     def fit(self, residual, _, recipe, *__):
-        rows, loss, unit = residual.sample, residual.problem.loss, residual.problem.targets.widths
+        rows, loss, unit = residual.sample, residual.objective.loss, residual.objective.targets.widths
         bins, steps = recipe.settings(Means).bins, -loss.derivative(rows.Y, rows.scores) / loss.curvature
         machine = MeanMachine.of(rows.X, steps, rows.weight, bins, unit)
         scores = residual.holdout.scores + machine.scores(residual.holdout.X) / unit

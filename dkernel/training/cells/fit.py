@@ -24,7 +24,7 @@ JUDGED_EVERY = 8  # every eighth row of a cell is one to judge its settings by
 
 
 @dataclass(frozen=True, eq=False)
-class CellProblem:
+class CellFitter:
     """Data that the tasks of all cells share.
 
     Parameters
@@ -85,7 +85,7 @@ class CellFit:
 
 
 def fit_task(
-    problem: CellProblem, runs: Sequence[Sequence[CellRun]], parts: Sequence[tuple[int, int]], settings: CellSettings
+    fitter: CellFitter, runs: Sequence[Sequence[CellRun]], parts: Sequence[tuple[int, int]], settings: CellSettings
 ) -> dict[int, dict[str, Any]]:
     """Fit the cells of some parts of the shuffle; return their arrays. Runs on a worker.
 
@@ -96,29 +96,29 @@ def fit_task(
     fitted = {}
     for part, number in parts:
         rows = rows_of_cell(runs, part)
-        tree, visits = problem.cells(rows, number)
-        cells = [problem.fit(rows, visit.rows, settings) for visit in visits]
+        tree, visits = fitter.cells(rows, number)
+        cells = [fitter.fit(rows, visit.rows, settings) for visit in visits]
         fitted[part] = {**tree.arrays(), **pack_cells(cells)}
     return fitted
 
 
 def judge_task(
-    problem: CellProblem, runs: Sequence[Sequence[CellRun]], part: int, number: int, settings: CellSettings
+    fitter: CellFitter, runs: Sequence[Sequence[CellRun]], part: int, number: int, settings: CellSettings
 ) -> F64:
     """Fit a cell without some of its own rows, and judge it by these; (3, rows), see `judge_settings`."""
     rows = rows_of_cell(runs, part)
-    visit = problem.cells(rows, number)[1][0]
+    visit = fitter.cells(rows, number)[1][0]
     judged = np.zeros(len(visit.rows), bool)
     judged[np.flatnonzero(visit.own)[JUDGED_EVERY // 2 :: JUDGED_EVERY]] = True
-    cell, own = problem.fit(rows, visit.rows[~judged], settings), visit.rows[judged]
+    cell, own = fitter.fit(rows, visit.rows[~judged], settings), visit.rows[judged]
     scores = rows.scores[own], (rows.scores[own] + cell.scores(rows.X[own])).astype(np.float32)
-    losses = [problem.loss.judging_value(rows.Y[own], S).sum(axis=1, dtype=np.float64) for S in scores]
+    losses = [fitter.loss.judging_value(rows.Y[own], S).sum(axis=1, dtype=np.float64) for S in scores]
     return np.array([rows.weight[own], *losses])
 
 
 def judge_settings(
     executor: Executor,
-    problem: CellProblem,
+    fitter: CellFitter,
     numbers: Sequence[int],
     parts: Mapping[int, Sequence[Handle]],
     settings: CellSettings,
@@ -134,7 +134,7 @@ def judge_settings(
     -------
     weight of each held-out row, its loss without cells, and its loss with them, float64 (3, rows)
     """
-    held = executor.keep(problem, f"{key}-judge-problem")  # its cells are smaller than those of the fit
+    held = executor.keep(fitter, f"{key}-judge-problem")  # its cells are smaller than those of the fit
     name = "-".join(map(str, astuple(settings)))
     calls = [
         Call(f"{key}-judge-{part}-{name}", judge_task, (held, list(runs), part, numbers[part], settings))
@@ -162,8 +162,8 @@ class CellState(State):
 class CellSolver(StateMachine[CellState, CellFit]):
     """Solver of all cells. Each part of the shuffle is a task, and the largest come first."""
 
-    def __init__(self, residual: Residual, problem: CellProblem, rows: SortedRows, settings: CellSettings) -> None:
-        self.residual, self.problem, self.rows, self.settings = residual, problem, rows, settings
+    def __init__(self, residual: Residual, fitter: CellFitter, rows: SortedRows, settings: CellSettings) -> None:
+        self.residual, self.fitter, self.rows, self.settings = residual, fitter, rows, settings
         self.name = "cells"  # of its stage in the journal
         self.executor = residual.run.executor
         self.order = np.argsort(-rows.sizes, kind="stable").tolist()
@@ -186,9 +186,9 @@ class CellSolver(StateMachine[CellState, CellFit]):
         return replace(state, ended=True)
 
     def finish(self, state: CellState) -> CellFit:
-        problem, tree, nu, p = self.problem, self.rows.tree, self.settings.nu, len(self.problem.root)
+        fitter, tree, nu, p = self.fitter, self.rows.tree, self.settings.nu, len(self.fitter.root)
         none = CellTree(np.zeros((0, p), np.float32), np.zeros((0, 3), np.float32), np.zeros((0, 2), np.int32))
-        empty = Cell(problem.root, np.zeros((0, p), np.float32), np.zeros((0, problem.outputs), np.float32), 1.0, nu)
+        empty = Cell(fitter.root, np.zeros((0, p), np.float32), np.zeros((0, fitter.outputs), np.float32), 1.0, nu)
         trees, cells = [none] * tree.n_cells, [[empty] for _ in range(tree.n_cells)]
         for number, part in zip(self.order, state.parts, strict=False):
             trees[number] = CellTree.build(part)
@@ -230,7 +230,7 @@ class CellSolver(StateMachine[CellState, CellFit]):
         self.rows.sort()
         self.residual.run.progress.phase("cells", int(self.rows.sizes.sum()))
         key = f"{self.rows.key}-fit"
-        held = self.executor.keep(self.problem, f"{key}-problem")
+        held = self.executor.keep(self.fitter, f"{key}-problem")
         self._held.append(held)
         for parts in self.rows.batches(self.order[first:]):
             numbered = [(part, self.rows.numbers[part]) for part in parts]
@@ -240,7 +240,7 @@ class CellSolver(StateMachine[CellState, CellFit]):
 
 def fit_cells(
     residual: Residual,
-    problem: CellProblem,
+    fitter: CellFitter,
     rows: SortedRows,
     settings: CellSettings,
     callback: Callback | None = None,
@@ -251,5 +251,5 @@ def fit_cells(
     ----------
     callback : called with a line for each part, in their order; if it returns True the other cells stay empty
     """
-    with closing(CellSolver(residual, problem, rows, settings)) as solver:
+    with closing(CellSolver(residual, fitter, rows, settings)) as solver:
         return solve(solver, residual.run.journal, callback)

@@ -19,7 +19,7 @@ from dkernel.data.block import Block
 from dkernel.model.local.cell_machine import CellInputs
 from dkernel.model.local.partition import CellTree, Visit
 from dkernel.numerics.array_types import F32
-from dkernel.solvers.objective import Coefficients, Problem
+from dkernel.solvers.objective import Coefficients, Objective
 from dkernel.streaming.execution.base import Call, Handle
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.stored_rows import DiskFolder, StoredBlock, StoredRows, load_piece
@@ -38,7 +38,7 @@ class RowRouter:
     tree : of the cells
     """
 
-    problem: Problem
+    objective: Objective
     start: Coefficients
     inputs: CellInputs
     tree: CellTree
@@ -177,7 +177,7 @@ def write_run(
 ) -> CellRun:
     """Sort the rows of a unit and write them; runs on a worker."""
     parts = [_rows(*load_piece(blocks[piece.range.block], piece), router) for piece in pieces]
-    dtype = run_dtype(len(router.inputs.center), router.problem.targets.outputs)
+    dtype = run_dtype(len(router.inputs.center), router.objective.targets.outputs)
     rows = np.concatenate([np.empty(0, dtype), *parts])
     rows = rows[np.argsort(rows["number"], kind="stable")]
     visits = dict(router.tree.visits(np.ascontiguousarray(rows["X"])))
@@ -208,8 +208,8 @@ def pick(lists: Sequence[Sequence[CellRun]], cells: Sequence[int]) -> list[CellR
 
 def _rows(block: Block, piece: RowSlice, router: RowRouter) -> NDArray[Any]:
     """The rows of a piece that cells learn from, in the dtype of a run."""
-    X, Y, weight, keep = router.problem.all_rows(block, piece)
-    scores = router.problem.components.scores(X, *router.start)
+    X, Y, weight, keep = router.objective.all_rows(block, piece)
+    scores = router.objective.components.scores(X, *router.start)
     out = np.zeros(int(keep.sum()), run_dtype(X.shape[1], Y.shape[1]))
     out["number"] = (piece.first + piece.step * np.arange(piece.n))[keep]
     out["weight"] = 1.0 if weight is None else weight[keep, 0]

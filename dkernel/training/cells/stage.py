@@ -24,14 +24,14 @@ from dkernel.solvers.fit_problem import Callback
 from dkernel.streaming.cost import CHOLESKY_SHARE, PAIR_FLOPS, Cost
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.cells.fit import CellProblem, fit_cells, judge_settings
+from dkernel.training.cells.fit import CellFitter, fit_cells, judge_settings
 from dkernel.training.cells.rows import RowRouter, SortedRows, run_dtype
 from dkernel.training.cells.settings import SIZES, best_cells_anywhere, cell_settings, search_cells
 from dkernel.training.cells.update import CellUpdate, update_cell_machine
 from dkernel.training.residual import Residual, ResidualRows
 from dkernel.training.selection.descent import Place
 from dkernel.training.selection.evaluation import FitValidationSplit, StageScores
-from dkernel.training.selection.local_stage import RaceProblem, Stage
+from dkernel.training.selection.local_stage import RaceObjective, Stage
 from dkernel.training.selection.metric_learning import MOST_METRIC_COLUMNS
 from dkernel.training.stage_result import LocalStage
 
@@ -115,14 +115,14 @@ class CellStage(Stage):
         scaling = survey.scaling("standard")
         return CellInputs(scaling.shift, scaling.factor)
 
-    def learn(self, problem: RaceProblem, split: FitValidationSplit, threads: int) -> F32:
+    def learn(self, objective: RaceObjective, split: FitValidationSplit, threads: int) -> F32:
         """Learn the root of the metric."""
-        X, Y = problem.own["cells"](split.X[:METRIC_ROWS]), problem.targets.of(split.y[:METRIC_ROWS])
+        X, Y = objective.prepared["cells"](split.X[:METRIC_ROWS]), objective.targets.of(split.y[:METRIC_ROWS])
         return learn_root_of_cells(X, Y, threads)
 
     def try_(
         self,
-        problem: RaceProblem,
+        objective: RaceObjective,
         split: FitValidationSplit,
         rows: int,
         start: StageScores,
@@ -131,15 +131,17 @@ class CellStage(Stage):
     ) -> tuple[F64, Place]:
         """Fit one cell of all rows to the residual, with the settings of `place`, or the best of half."""
         spread = np.flatnonzero(shared.any(axis=0))
-        inputs, root = problem.own["cells"], np.ascontiguousarray(shared[np.ix_(spread, spread)])
+        inputs, root = objective.prepared["cells"], np.ascontiguousarray(shared[np.ix_(spread, spread)])
         X, X_judged = (np.ascontiguousarray(inputs(block)[:, spread]) for block in (split.X[:rows], split.X_judged))
-        Y = problem.targets.of(split.y[:rows])
+        Y = objective.targets.of(split.y[:rows])
         weight = np.ones(rows) if split.weight is None else split.weight[:rows] / split.weight[:rows].mean()
 
         @cache
         def losses(place: Place, n: int) -> F64:
-            cell: Cell = fit_cell(X[:n], root, problem.loss, Y[:n], start.fitted[:n], weight[:n], cell_settings(place))
-            return problem.losses(split, (start.judged + cell.scores(X_judged)).astype(np.float32))
+            cell: Cell = fit_cell(
+                X[:n], root, objective.loss, Y[:n], start.fitted[:n], weight[:n], cell_settings(place)
+            )
+            return objective.losses(split, (start.judged + cell.scores(X_judged)).astype(np.float32))
 
         def mean_loss(place: Place) -> float:
             return float(np.average(losses(place, rows // 2), weights=split.weight_judged))
@@ -159,11 +161,11 @@ class CellStage(Stage):
         sample, learned = inputs(residual.sampled.X), metric_rows(n)
 
         def learn() -> NDArray[np.float32]:
-            chosen = root_of_choice(residual.problem.components.scaling, inputs, sample)
+            chosen = root_of_choice(residual.objective.components.scaling, inputs, sample)
             if chosen is not None:
                 return chosen
             assert residual.sampled.y is not None
-            Y = residual.problem.targets.of(residual.sampled.y[:learned])
+            Y = residual.objective.targets.of(residual.sampled.y[:learned])
             return learn_root_of_cells(sample[:learned], Y, usable_cores(), MOST_METRIC_COLUMNS)
 
         root = journal.stage("cells-metric", learn)
@@ -176,17 +178,17 @@ class CellStage(Stage):
             recipe.seed,
             partitions,
         )
-        router = RowRouter(residual.problem, residual.start, inputs, tree)
+        router = RowRouter(residual.objective, residual.start, inputs, tree)
         rows = SortedRows(residual, router, numbers, f"{residual.key}-cells", n)
         mean_weight = 1.0 if residual.weight is None else residual.weight / n
         # The rows of one cell say nothing of a ranking of all.
-        loss, outputs = residual.problem.loss.judged_by(BY_LOSS), residual.problem.targets.outputs
-        problem = CellProblem(loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
+        loss, outputs = residual.objective.loss.judged_by(BY_LOSS), residual.objective.targets.outputs
+        fitter = CellFitter(loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
 
         def choose() -> tuple[Place, tuple[float, float, float]]:
             rows.sort()
             residual.run.progress.phase("choose width and ridge of cells")
-            return _choose(residual, problem, rows, place, recipe.effort)
+            return _choose(residual, fitter, rows, place, recipe.effort)
 
         best, (before, after, error) = journal.stage("cells-settings", choose)
         settings = cell_settings(best)
@@ -198,9 +200,9 @@ class CellStage(Stage):
                 f"({error:.2g})"
             )
             return LocalStage(None, [], {"loss_before": before, "loss": after}, why)
-        fit = fit_cells(residual, problem, rows, settings, callback)
+        fit = fit_cells(residual, fitter, rows, settings, callback)
         rows.close()
-        machine = CellMachine.of(rows.inputs, fit.tree, fit.cells, settings.nu, residual.problem.targets.widths)
+        machine = CellMachine.of(rows.inputs, fit.tree, fit.cells, settings.nu, residual.objective.targets.widths)
         return _judge(residual, machine, fit.history, settings)
 
     def update(
@@ -254,7 +256,7 @@ def _judge(
 
 
 def _choose(
-    residual: Residual, problem: CellProblem, rows: SortedRows, start: Place | None, effort: str
+    residual: Residual, fitter: CellFitter, rows: SortedRows, start: Place | None, effort: str
 ) -> tuple[Place, tuple[float, float, float]]:
     """The place of the smallest loss on the held-out rows of a few cells, with their loss without cells, this loss, and
     the standard error of the difference.
@@ -265,7 +267,7 @@ def _choose(
     """
     step = max(1, len(rows.numbers) // TRIED)
     parts = {part: rows.collect([part]) for part in list(range(step // 2, len(rows.numbers), step))[:TRIED]}
-    small = replace(problem, limit=min(problem.limit, TRIED_CELL_ROWS))
+    small = replace(fitter, limit=min(fitter.limit, TRIED_CELL_ROWS))
 
     @cache
     def losses(place: Place) -> F64:

@@ -34,15 +34,15 @@ class CellUpdate:
 
 
 def update_task(
-    problem: CellUpdate, cell: Cell, rows: tuple[F32, F32, F32, NDArray[np.float64]], number: int
+    update: CellUpdate, cell: Cell, rows: tuple[F32, F32, F32, NDArray[np.float64]], number: int
 ) -> tuple[CellTree, list[Cell]]:
     """A cell with new rows, cut where it has too many; runs on a worker."""
-    grown = update_cell(cell, problem.loss, *rows, problem.ridge)
-    return divide_cell(grown, problem.ridge, problem.limit, problem.overlap, problem.seed + number)
+    grown = update_cell(cell, update.loss, *rows, update.ridge)
+    return divide_cell(grown, update.ridge, update.limit, update.overlap, update.seed + number)
 
 
 def update_cell_machine(
-    machine: CellMachine, problem: CellUpdate, rows: ResidualRows, executor: Executor
+    machine: CellMachine, update: CellUpdate, rows: ResidualRows, executor: Executor
 ) -> CellMachine:
     """Let each cell learn the new rows that fall into it."""
     Z, calls = machine.inputs(rows.X), {}
@@ -53,7 +53,7 @@ def update_cell_machine(
             own = np.ascontiguousarray(Z[some]), rows.Y[some], rows.scores[some], rows.weight[some]
             cell, n = machine.cells[number], len(machine.Z)
             name = f"dkernel-update-{key}-{n}-{array_digest(cell.coef)}-{number}"
-            calls[number] = Call(name, update_task, (problem, cell, own, number))
+            calls[number] = Call(name, update_task, (update, cell, own, number))
     results = dict(zip(calls, executor.compute(list(calls.values()))[0], strict=True))
     p = len(machine.inputs.center)
     none = CellTree(np.zeros((0, p), np.float32), np.zeros((0, 3), np.float32), np.zeros((0, 2), np.int32))

@@ -24,7 +24,7 @@ from dkernel.model.local.inputs import GridInputs
 from dkernel.numerics.array_types import F32
 from dkernel.solvers.driver import State, StateMachine, solve
 from dkernel.solvers.fit_problem import Callback
-from dkernel.solvers.objective import Coefficients, Problem, count_correct
+from dkernel.solvers.objective import Coefficients, Objective, count_correct
 from dkernel.streaming.execution import process_cache
 from dkernel.streaming.execution.base import Handle
 from dkernel.streaming.repeated_reading import ExactStatistic, RepeatedReading
@@ -103,7 +103,7 @@ class GridRound(ExactStatistic[BinSums]):
     keep_rows : whether the inputs of the grids stay in memory
     """
 
-    problem: Problem
+    objective: Objective
     start: Coefficients
     inputs: GridInputs
     binning: Binning
@@ -113,7 +113,7 @@ class GridRound(ExactStatistic[BinSums]):
     keep_rows: bool
 
     def zero(self, broadcast: Turn) -> BinSums:
-        outputs, bins = self.problem.targets.outputs, self.part(broadcast.number).n_bins
+        outputs, bins = self.objective.targets.outputs, self.part(broadcast.number).n_bins
         partial = np.zeros((bins, 1), np.int64) if self.fixed.packs(outputs) else None
         return BinSums(np.zeros((bins, outputs + 1), np.int64), partial=partial)
 
@@ -122,7 +122,7 @@ class GridRound(ExactStatistic[BinSums]):
         S = self._scores(rows, block, piece, broadcast)
         if S is None:
             return False
-        loss = self.problem.loss
+        loss = self.objective.loss
         smooth = SmoothedLoss(loss, broadcast.width) if broadcast.width else loss
         residual = -smooth.derivative(rows.Y, S) / np.float32(smooth.curvature)
         values = self.fixed.rows(residual, rows.weight)
@@ -136,7 +136,7 @@ class GridRound(ExactStatistic[BinSums]):
         total.rows += piece.n
         weight = rows.keep.astype(np.float64) if rows.weight is None else rows.weight[:, 0].astype(np.float64)
         total.loss += _exact(float(weight @ loss.value(rows.Y, S).sum(axis=1, dtype=np.float64)))
-        total.right += _exact(count_correct(self.problem.targets, rows.Y[rows.keep], S[rows.keep]))
+        total.right += _exact(count_correct(self.objective.targets, rows.Y[rows.keep], S[rows.keep]))
         total.weight += _exact(float(weight.sum()))
         total.n += int(np.count_nonzero(rows.keep))
         return True
@@ -160,7 +160,7 @@ class GridRound(ExactStatistic[BinSums]):
         name = "rows", piece.number
         rows: _GridRows | None = process_cache.get(self.run, name)
         if rows is None:
-            X, Y, weight, keep = self.problem.all_rows(block, piece)
+            X, Y, weight, keep = self.objective.all_rows(block, piece)
             rows = _GridRows(self.inputs(X), Y, weight, keep)
             if self.keep_rows:
                 process_cache.put(self.run, name, rows)
@@ -173,7 +173,7 @@ class GridRound(ExactStatistic[BinSums]):
         if known is not None and known[0] == turn.number:
             return known[1]
         if turn.number == 0 or turn.history is not None:
-            first = self.problem.components.scores(block.X[piece.range.rows], *self.start)
+            first = self.objective.components.scores(block.X[piece.range.rows], *self.start)
             scores, changes, grids = np.ascontiguousarray(first, np.float32), turn.history, self._before(turn.number)
         elif known is not None and known[0] == turn.number - 1 and turn.change is not None:
             scores, changes, grids = known[1].copy(), turn.change, self.part(turn.number - 1)
@@ -252,16 +252,16 @@ class GridSolver(StateMachine[GridState, GridFit]):
         reading: RepeatedReading,
     ) -> None:
         self.residual, self.settings, self.room, self.reading = residual, settings, room, reading
-        outputs, n = residual.problem.targets.outputs, residual.fit.sizes.n
+        outputs, n = residual.objective.targets.outputs, residual.fit.sizes.n
         self._bin_bytes = 2.125 * outputs
         group = group_size(n_grids, outputs, code_bits(n, outputs))
         self.rounds = -(-n_grids // group)
-        self.widths = window_widths(residual.problem.loss, RESIDUAL_WIDTHS, self.rounds)
+        self.widths = window_widths(residual.objective.loss, RESIDUAL_WIDTHS, self.rounds)
         self.fixed = FixedPoint.of(residual.bound, residual.weight)
         self.sample, self.holdout = inputs(residual.sample.X), inputs(residual.holdout.X)
         drawn = settings.draw(inputs, n_grids, seed).for_rows(self.sample.T, n, code_bits(n, outputs))
         self.statistic = GridRound(
-            residual.problem,
+            residual.objective,
             residual.start,
             inputs,
             drawn,
@@ -380,4 +380,4 @@ def fit_grids(
 def _line(residual: Residual, total: BinSums, grids: int) -> dict[str, Any]:
     unit = 2.0**-LOSS_DIGITS
     line = {"grids": grids, "rows": total.n, "loss": total.loss / max(total.weight, 1)}
-    return line | residual.problem.targets.merit(total.right * unit, total.n)
+    return line | residual.objective.targets.merit(total.right * unit, total.n)

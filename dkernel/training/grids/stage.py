@@ -34,7 +34,7 @@ from dkernel.training.grids.update import update_grid_machine
 from dkernel.training.residual import GROUP_SAMPLE, Residual, ResidualRows
 from dkernel.training.selection.descent import Place
 from dkernel.training.selection.evaluation import Fidelity, FitValidationSplit, StageScores
-from dkernel.training.selection.local_stage import RaceProblem, Stage, constant_scores
+from dkernel.training.selection.local_stage import RaceObjective, Stage, constant_scores
 from dkernel.training.stage_result import LocalStage
 
 GRID_ROWS = 2**31  # rows times grids that n_grids="auto" asks for, some ten seconds of one core
@@ -152,14 +152,14 @@ class GridStage(Stage):
         settings = first_settings(own, survey.scaling("standard"))
         return own, settings, residual_bound(targets, survey), recipe.seed
 
-    def learn(self, problem: RaceProblem, split: FitValidationSplit, threads: int) -> GridSettings:
+    def learn(self, objective: RaceObjective, split: FitValidationSplit, threads: int) -> GridSettings:
         """Learn the settings, without a global stage before the grids."""
-        start = constant_scores(split, problem.targets, len(split.X))
-        return search_settings(_race_trials(problem, split, start, threads), problem.own["grids"][1])[0]
+        start = constant_scores(split, objective.targets, len(split.X))
+        return search_settings(_race_trials(objective, split, start, threads), objective.prepared["grids"][1])[0]
 
     def try_(
         self,
-        problem: RaceProblem,
+        objective: RaceObjective,
         split: FitValidationSplit,
         rows: int,
         start: StageScores,
@@ -168,7 +168,7 @@ class GridStage(Stage):
     ) -> tuple[F64, None]:
         """Fit few grids to the residual of a global stage."""
         few = split.part(Fidelity(0, rows, len(split.X_judged)))
-        return problem.losses(split, _race_trials(problem, few, start).fit(shared, RACE_GRIDS)[0]), None
+        return objective.losses(split, _race_trials(objective, few, start).fit(shared, RACE_GRIDS)[0]), None
 
     def fit(
         self,
@@ -180,11 +180,11 @@ class GridStage(Stage):
     ) -> LocalStage:
         """Search settings on a sample, fit groups of grids as long as the holdout gains; keep them where it does."""
         residual.run.progress.phase("prepare grids")
-        source, outputs = residual.fit.reader.source, residual.problem.targets.outputs
+        source, outputs = residual.fit.reader.source, residual.objective.targets.outputs
         groups = category_groups(source, residual.sampled.X, recipe.settings(Grids).one_hot)
         inputs = GridInputs(survey.moments.mean, groups)
         settings = first_settings(inputs, survey.scaling("standard"))
-        sizes = replace(residual.fit.sizes, components=residual.problem.components.map.n_components)
+        sizes = replace(residual.fit.sizes, components=residual.objective.components.map.n_components)
         n_grids = grids_of(recipe, sizes, outputs)
         if residual.judges:
             residual.run.progress.phase("search the settings of grids")
@@ -201,7 +201,7 @@ class GridStage(Stage):
         room = grid_room(recipe, sizes, outputs)
         fit = fit_grids(residual, inputs, settings, n_grids, recipe.seed, room, callback)
         kept = fit.binning.n_grids
-        unit, used = residual.problem.targets.widths, float(np.count_nonzero(fit.binning.inverse) / kept)
+        unit, used = residual.objective.targets.widths, float(np.count_nonzero(fit.binning.inverse) / kept)
         machine = GridMachine(inputs, settings, recipe.seed, fit.binning.bits, fit.tables, unit)
         facts: dict[str, Any] = {"grids": kept, "ridge": settings.ridge, "used": used, "groups": len(inputs.groups)}
         words = f"{kept:,} grids of {used:.1f} of {inputs.n_out} inputs"
@@ -241,16 +241,18 @@ def _search(
 
 def _trials(residual: Residual, inputs: GridInputs, seed: int, n: int) -> GridTrials:
     """Short fits to a sample of the rows, judged by the holdout."""
-    problem, weighted = residual.problem, residual.weight is not None
+    objective, weighted = residual.objective, residual.weight is not None
     fitted, judged = (
         GridRows(inputs(some.X), some.Y, some.scores, some.weight if weighted else None)
         for some in (residual.some(n), residual.holdout)
     )
-    return GridTrials(problem.loss, residual.bound, inputs, seed, fitted, judged, usable_cores())
+    return GridTrials(objective.loss, residual.bound, inputs, seed, fitted, judged, usable_cores())
 
 
-def _race_trials(problem: RaceProblem, split: FitValidationSplit, start: StageScores, threads: int = 1) -> GridTrials:
-    of, (inputs, _, bound, seed) = problem.targets.of, problem.own["grids"]
+def _race_trials(
+    objective: RaceObjective, split: FitValidationSplit, start: StageScores, threads: int = 1
+) -> GridTrials:
+    of, (inputs, _, bound, seed) = objective.targets.of, objective.prepared["grids"]
     rows = GridRows(inputs(split.X), of(split.y), start.fitted, split.weight)
     judged = GridRows(inputs(split.X_judged), of(split.y_judged), start.judged, split.weight_judged)
-    return GridTrials(problem.loss, bound, inputs, seed, rows, judged, threads)
+    return GridTrials(objective.loss, bound, inputs, seed, rows, judged, threads)

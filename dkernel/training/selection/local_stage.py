@@ -30,17 +30,17 @@ from dkernel.training.stage_result import LocalStage
 
 
 @dataclass(frozen=True, eq=False)
-class RaceProblem:
+class RaceObjective:
     """What the fits of a race get beside rows.
 
     Parameters
     ----------
-    own : stage -> what its fits need of the data, as `Stage.prepare` gives it
+    prepared : stage -> what its fits need of the data, as `Stage.prepare` gives it
     """
 
     loss: Loss
     targets: Targets
-    own: dict[str, Any]
+    prepared: dict[str, Any]
 
     def losses(self, split: FitValidationSplit, scores: NDArray[np.floating]) -> F64:
         """Loss of each row that judges."""
@@ -99,13 +99,13 @@ class Stage(ABC):
         """
 
     @abstractmethod
-    def learn(self, problem: RaceProblem, split: FitValidationSplit, threads: int) -> Any:
+    def learn(self, objective: RaceObjective, split: FitValidationSplit, threads: int) -> Any:
         """What all of its fits in a race share; runs on a worker."""
 
     @abstractmethod
     def try_(
         self,
-        problem: RaceProblem,
+        objective: RaceObjective,
         split: FitValidationSplit,
         rows: int,
         start: StageScores,

@@ -24,7 +24,7 @@ from dkernel.training.selection.candidate_space import GAMMA_FACTORS, CandidateS
 from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.selection.evaluation import Fidelity, FitValidationSplit
 from dkernel.training.selection.judge import Judge, Trial
-from dkernel.training.selection.local_stage import RaceProblem, Stage
+from dkernel.training.selection.local_stage import RaceObjective, Stage
 from dkernel.training.selection.race import Race
 from dkernel.training.selection.reasons import explain_choice
 from dkernel.training.selection.rungs import LAST_RUNG, RUNGS, OpenWords, Search
@@ -58,7 +58,7 @@ class Choice:
     encoding: Encoding | None = None
     joint: Loss | None = None
     ways: Mapping[Way, float] = field(default_factory=dict)
-    problem: RaceProblem | None = None
+    objective: RaceObjective | None = None
     stages: Mapping[str, Stage] = field(default_factory=dict)
     reached: float = inf
 
@@ -66,7 +66,7 @@ class Choice:
 def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
     """Kernel and scaling with every "auto", "median" and "scale" replaced."""
     recipe, survey, rows, loss = choice.recipe, choice.survey, choice.rows, choice.loss
-    drawing, ways, problem = choice.drawing, choice.ways, choice.problem
+    drawing, ways, objective = choice.drawing, choice.ways, choice.objective
     space = CandidateSpace(recipe, survey, rows, drawing, choice.encoding)
     candidates = space.candidates()
     if len(ways) < 2 and len(candidates) == 1 and space.metric_of(candidates[0]) == "identity":
@@ -76,8 +76,8 @@ def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
     split, budget = FitValidationSplit.of(rows, LAST_RUNG), choice_flops(recipe, choice.flops)
     with Judge(split, loss, choice.targets, space.p, choice.components, drawn, budget, executor, key) as judge:
         race = None
-        if problem is not None:
-            race = Race(judge, problem, int(survey.moments.n), recipe.effort, ways, choice.stages, choice.reached)
+        if objective is not None:
+            race = Race(judge, objective, int(survey.moments.n), recipe.effort, ways, choice.stages, choice.reached)
         search = Search(space, judge, candidates, race=race, joint_loss=choice.joint)
         selected = _selected_model(search, climb(search))
     if race is None:

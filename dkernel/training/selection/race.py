@@ -18,14 +18,9 @@ from dkernel.solvers.sizes import LEAST_COMPONENTS
 from dkernel.streaming.execution.base import Call
 from dkernel.training.selection.candidates import Candidate
 from dkernel.training.selection.descent import Place
-from dkernel.training.selection.evaluation import (
-    Fidelity,
-    FitValidationSplit,
-    StageScores,
-    candidate_scores,
-)
+from dkernel.training.selection.evaluation import Fidelity, FitValidationSplit, StageScores, candidate_scores
 from dkernel.training.selection.judge import Judge
-from dkernel.training.selection.local_stage import RaceProblem, Stage, constant_scores
+from dkernel.training.selection.local_stage import RaceObjective, Stage, constant_scores
 from dkernel.training.selection.ways import GRIDS_ALONE, Way
 
 MOST_RACE_ROWS = 4096  # of the largest sample; beyond, the curve says what more rows win
@@ -65,7 +60,7 @@ class Race:
     Parameters
     ----------
     judge : that has the rows and the executor
-    problem : of the local stages
+    objective : of the local stages
     n : rows of the fit
     effort : "low", "normal" or "high"
     costs : predicted core seconds of each way that may be taken; those of one global stage share it
@@ -78,7 +73,7 @@ class Race:
     """
 
     judge: Judge
-    problem: RaceProblem
+    objective: RaceObjective
     n: int
     effort: str
     costs: Mapping[Way, float]
@@ -274,7 +269,7 @@ class Race:
         """Learn what the fits of a local stage share, if a way that is left has this stage."""
         names = sorted({way.local for way in self.ways} & (self.stages.keys() - self.learned.keys()))
         # One of the two takes three times as long as the other, so each may use all threads.
-        args = self.problem, self.judge.kept, self.judge.executor.threads_each(1)
+        args = self.objective, self.judge.kept, self.judge.executor.threads_each(1)
         calls = [Call(f"{self.judge.key}-{name}", self.stages[name].learn, args) for name in names]
         self.learned |= dict(zip(names, self.judge.executor.compute(calls)[0], strict=True))
 
@@ -294,13 +289,13 @@ class Race:
 
     def _call(self, way: Way, rows: int, start: StageScores) -> Call:
         key = f"{self.judge.key}-{way.features}-{way.local}-{rows}-{self.judge.calls}"
-        args = self.problem, self.judge.kept
+        args = self.objective, self.judge.kept
         if way.local not in self.stages:
             return Call(key, judge_global, (*args, start))
         known = self.learned[way.local], self.findings.get(way)
         return Call(key, self.stages[way.local].try_, (*args, rows, start, *known))
 
 
-def judge_global(problem: RaceProblem, split: FitValidationSplit, start: StageScores) -> tuple[F64, None]:
+def judge_global(objective: RaceObjective, split: FitValidationSplit, start: StageScores) -> tuple[F64, None]:
     """Judge a global stage without a local one."""
-    return problem.losses(split, start.judged), None
+    return objective.losses(split, start.judged), None

@@ -263,14 +263,14 @@ class HalvingSearch(ParameterSearch):
             known = learn_labels(self._ask(recipe), run, base.survey, base.reader)
             fit = pose_problem(known, chosen, known.sizes)
             if raced_map is None:
-                raced_map = RacedMap(fit.problem, fit.coordinates, ())
+                raced_map = RacedMap(fit.objective, fit.coordinates, ())
             # All losses share one map.
-            problem = replace(fit.problem, components=raced_map.problem.components)
-            fit = replace(fit, problem=problem, coordinates=raced_map.coordinates)
+            objective = replace(fit.objective, components=raced_map.objective.components)
+            fit = replace(fit, objective=objective, coordinates=raced_map.coordinates)
             alphas = [float(self.candidates[number].recipe.alpha) for number in of_loss]
             # Few rows are claimed: then no alpha is left out, and the steps are those of rounds of few rows.
             setup = load_or_prepare(fit, self.journal, f"prepared-{i}-{len(entries)}", partial(prepare, fit, alphas, 0))
-            entries.append(RacedHeads(problem.loss, setup.solver, setup.start, tuple(of_loss)))
+            entries.append(RacedHeads(objective.loss, setup.solver, setup.start, tuple(of_loss)))
         assert raced_map is not None
         return replace(raced_map, entries=tuple(entries))
 

@@ -16,8 +16,8 @@ from dkernel.data.block import Block
 from dkernel.features.base import Coordinates
 from dkernel.losses.losses import Loss
 from dkernel.numerics.array_types import F64
-from dkernel.solvers.objective import LossStatistic, LossSums, Problem
-from dkernel.solvers.sgd_round import PSGD, SGD, SGDProblem, expand_coefficients
+from dkernel.solvers.objective import LossStatistic, LossSums, Objective
+from dkernel.solvers.sgd_round import PSGD, SGD, SGDHeads, expand_coefficients
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowRange, RowSlice
 
@@ -94,10 +94,10 @@ class RacedMap:
 
     Parameters
     ----------
-    problem : of the rows; its loss is that of the first entry
+    objective : of the rows; its loss is that of the first entry
     """
 
-    problem: Problem
+    objective: Objective
     coordinates: Coordinates
     entries: tuple[RacedHeads, ...]
 
@@ -120,19 +120,19 @@ class RacedMap:
         return replace(self, entries=tuple(entries))
 
     @property
-    def sgd_problem(self) -> SGDProblem:
-        """The problem of all entries together."""
-        outputs = self.problem.targets.outputs
+    def sgd_heads(self) -> SGDHeads:
+        """The objective of all entries together, with their heads."""
+        outputs = self.objective.targets.outputs
         parts = tuple((entry.loss, entry.v.shape[1] // outputs) for entry in self.entries)
         loss = parts[0][0] if len(parts) == 1 else MixedLoss(parts)
-        return SGDProblem(replace(self.problem, loss=loss), self.coordinates, [entry.solver for entry in self.entries])
+        return SGDHeads(replace(self.objective, loss=loss), self.coordinates, [entry.solver for entry in self.entries])
 
     def judge(self, rows: Block) -> dict[int, LossSums]:
         """The figures of each candidate on rows that are not of the source."""
         whole, scores = RowSlice(0, RowRange(0, 0, 0, len(rows.X)), len(rows.X), 0), {}
         for entry in self.entries:
-            problem = replace(self.problem, loss=entry.loss, threshold=-1)
-            sums = LossStatistic(problem).step(rows, whole, expand_coefficients(self.coordinates, entry.v))
+            objective = replace(self.objective, loss=entry.loss, threshold=-1)
+            sums = LossStatistic(objective).step(rows, whole, expand_coefficients(self.coordinates, entry.v))
             for number, loss, right in zip(entry.candidates, sums.loss, sums.right, strict=True):
                 scores[number] = LossSums(loss, right, sums.weight, sums.n)
         return scores
@@ -161,7 +161,7 @@ def run_rounds(
     scores = {number: LossSums() for some in candidates for number in some}
     entries = [entry for raced in maps for entry in raced.entries]
     v = [entry.v for entry in entries]
-    with SGD(reader, [raced.sgd_problem for raced in maps], f"{key}-{first}") as sgd:
+    with SGD(reader, [raced.sgd_heads for raced in maps], f"{key}-{first}") as sgd:
         for i, pieces in enumerate(rounds):
             ahead = rounds[i + 1] if i + 1 < len(rounds) else following
             # Towards the end the steps become small: otherwise the noise of few rows in the last iterate is what is
