@@ -6,7 +6,7 @@ default only ends what hangs (a minute and more), and what asserts seconds or by
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,31 @@ def two_workers(shared_cluster: Any) -> Iterator[Executor]:
     """An executor on the two processes that tests share; its client is gone after the test."""
     with connect(scheduler=shared_cluster.scheduler_address, patience=60) as executor:
         yield executor
+
+
+@pytest.fixture(scope="session")
+def run() -> Callable[..., Any]:
+    """A command in this process: its exit code, stdout and stderr; what is named is a variable of its environment."""
+    from click.testing import CliRunner
+
+    from dkernel.cli import main
+
+    def call(*args: Any, **env: Any) -> Any:
+        return CliRunner().invoke(main, [str(a) for a in args], env={n: str(v) for n, v in env.items()})
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def run_to(run: Callable[..., Any]) -> Callable[..., Any]:
+    """A command whose exit code is `code`, 0 if nothing is said."""
+
+    def call(*args: Any, code: int = 0, **env: Any) -> Any:
+        done = run(*args, **env)
+        assert done.exit_code == code, done.output
+        return done
+
+    return call
 
 
 @pytest.fixture(params=["Python", "Command"])

@@ -4,11 +4,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import dkernel
 from dkernel import KernelClassifier
-from dkernel.cli import main
 from tests.bad_input.cases import CASES
 from tests.bad_input.data import NAMES, SMALL, frame, one
 from tests.bad_input.doors import Doors
@@ -30,14 +28,11 @@ def quick_model(tmp_path_factory):
 
 
 @pytest.fixture
-def doors(tmp_path, monkeypatch, quick_model, caplog):
+def doors(run, tmp_path, monkeypatch, quick_model, caplog):
     """The doors, each with folders of its own; the commands run in the folder of the output."""
     for name in ("out", "scratch"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "out")
-
-    def run(*arguments):
-        return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
     return Doors(tmp_path, run, quick_model, caplog=caplog)
 

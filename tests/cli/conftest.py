@@ -5,9 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
-from dkernel.cli import main
 from tests.processes import DKERNEL, environment
 
 
@@ -33,28 +31,6 @@ def data(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def run():
-    """A command in this process: its exit code, stdout and stderr."""
-
-    def call(*args, **env):
-        return CliRunner().invoke(main, [str(a) for a in args], env={n: str(v) for n, v in env.items()})
-
-    return call
-
-
-@pytest.fixture
-def run_to(run):
-    """A command whose exit code is `code`, 0 if nothing is said."""
-
-    def call(*args, code=0, **env):
-        done = run(*args, **env)
-        assert done.exit_code == code, done.output
-        return done
-
-    return call
-
-
 @pytest.fixture(scope="session")
 def stripes(tmp_path_factory):
     """A file of rows whose class changes along fine stripes."""
@@ -69,12 +45,10 @@ FEATURES += ["--n-components", "64", "--gamma", "0.3", "--alpha", "1e-6", "--sol
 
 
 @pytest.fixture(scope="session")
-def model(data, tmp_path_factory):
+def model(data, run_to, tmp_path_factory):
     """A trained classifier of y by a, b, c."""
     path = tmp_path_factory.mktemp("model") / "m.safetensors"
-    args = ["train", str(data / "train.parquet"), "--label", "y", "--out", str(path), *FEATURES]
-    result = CliRunner().invoke(main, args)
-    assert result.exit_code == 0, result.output
+    run_to("train", data / "train.parquet", "--label", "y", "--out", path, *FEATURES)
     return path
 
 

@@ -9,9 +9,7 @@ import time
 from functools import cache
 
 import pytest
-from click.testing import CliRunner
 
-from dkernel.cli import main
 from dkernel.errors import ClusterError, DataError
 from dkernel.solvers import sgd
 from dkernel.streaming.survey import Survey
@@ -171,7 +169,7 @@ FAULTS = [
 
 
 @pytest.fixture(scope="module")
-def undisturbed(stripes, tmp_path_factory):
+def undisturbed(run_to, stripes, tmp_path_factory):
     """The command of a fit with a local stage, and the bytes of its model when nothing fails."""
     folder = tmp_path_factory.mktemp("undisturbed")
 
@@ -179,8 +177,7 @@ def undisturbed(stripes, tmp_path_factory):
     def of(local):
         job = ["train", stripes, "--label", "y", "--kernel", "gaussian", "--gamma", "1", "--metric", "identity"]
         job += ["--n-components", "32", "--alpha", "1e-4", "--solver", "psgd", "--local", local, "--baselines", "off"]
-        done = CliRunner().invoke(main, [str(word) for word in (*job, "--out", folder / local)])
-        assert done.exit_code == 0, done.output
+        run_to(*job, "--out", folder / local)
         return job, (folder / local).read_bytes()
 
     return of

@@ -5,12 +5,10 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 from sklearn.datasets import dump_svmlight_file
 
 import dkernel
 from dkernel import KernelClassifier
-from dkernel.cli import main
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows
 from tests.estimators.wide import texts
 
@@ -29,12 +27,10 @@ def files(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def model(files):
+def model(files, run_to):
     folder, *_ = files
     out = folder / "m"
-    args = ["train", folder / "train.svm", "--label", "label", "--out", out, *FIT, "--n-features", P, "--json"]
-    found = CliRunner().invoke(main, list(map(str, args)))
-    assert found.exit_code == 0, found.output
+    run_to("train", folder / "train.svm", "--label", "label", "--out", out, *FIT, "--n-features", P, "--json")
     return out
 
 

@@ -157,20 +157,12 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def begun(folder):
+def begun(folder, run_to):
     """The folder with the model and the list."""
-    from click.testing import CliRunner
-
-    from dkernel.cli import main
-
-    def done(*words):
-        found = CliRunner().invoke(main, [*words, "--quiet"])
-        assert found.exit_code == 0, found.output
-
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
-        done("train", "t.parquet", "--label", "y", "-o", "m", *FIXED)
-        done("score", "m", "new", "-o", "first", "--keep", "all", "--done", "all.json")
+        run_to("train", "t.parquet", "--label", "y", "-o", "m", *FIXED)
+        run_to("score", "m", "new", "-o", "first", "--keep", "all", "--done", "all.json", "--quiet")
     return folder
 
 

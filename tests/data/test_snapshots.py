@@ -11,7 +11,6 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from dkernel import open_source
-from dkernel.cli import main
 from dkernel.errors import DataError
 
 
@@ -117,14 +116,11 @@ def test_the_log_of_an_iceberg_commit_names_the_one_before_it(race):
     assert open_source(folder, label="label").n_rows == 80
 
 
-def test_the_command_learns_the_live_rows(tmp_path, monkeypatch):
-    from click.testing import CliRunner
-
+def test_the_command_learns_the_live_rows(run_to, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_history("t", 3)
     options = ["--kernel", "gaussian", "--gamma", "1", "--n-components", "16", "--alpha", "1e-3", "--json"]
-    done = CliRunner().invoke(main, ["train", "t", "--label", "label", "--out", "m", *options])
-    assert done.exit_code == 0, done.output
+    done = run_to("train", "t", "--label", "label", "--out", "m", *options)
     assert f'"rows": {len(deltalake.DeltaTable("t").to_pandas())}' in done.stdout
 
 

@@ -5,10 +5,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 
 import dkernel
-from dkernel.cli import main
 from dkernel.errors import DataError
 
 rng = np.random.default_rng(0)
@@ -37,11 +35,10 @@ def test_a_frame_with_text_of_dates(form, machine):
 
 
 @pytest.mark.parametrize("form", [".parquet", ".csv"])
-def test_a_file_with_text_of_dates(form, machine, tmp_path):
+def test_a_file_with_text_of_dates(form, machine, run_to, tmp_path):
     dkernel.save(machine, tmp_path / "model")
     getattr(TEXT, f"to_{form[1:]}")(tmp_path / f"rows{form}", index=False)
-    words = ["score", tmp_path / "model", tmp_path / f"rows{form}", "--out", tmp_path / "out.parquet"]
-    assert CliRunner().invoke(main, list(map(str, words))).exit_code == 0
+    run_to("score", tmp_path / "model", tmp_path / f"rows{form}", "--out", tmp_path / "out.parquet")
     np.testing.assert_array_equal(pd.read_parquet(tmp_path / "out.parquet").score, machine.predict(FRAME))
 
 

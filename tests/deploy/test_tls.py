@@ -9,9 +9,7 @@ import dask
 import distributed  # noqa: F401 - its settings
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from dkernel.cli import main
 from tests.deploy.places import DEPLOY
 from tests.deploy.processes import RECIPE, Group, bin_folder, environment, wait_until, write_data
 
@@ -145,10 +143,8 @@ def test_three_of_three_strangers_are_refused(secure, certs):
         (["--workers", "2", "--tls-ca-file", "a", "--tls-cert", "b"], 2, "--scheduler"),
     ],
 )
-def test_mistakes_are_said_before_anything_is_tried(options, code, words, tmp_path):
-    command = ["train", "train", "--label", "label", "--out", str(tmp_path / "m"), *options]
-    done = CliRunner().invoke(main, command)
-    assert done.exit_code == code
+def test_mistakes_are_said_before_anything_is_tried(options, code, words, run_to, tmp_path):
+    done = run_to("train", "train", "--label", "label", "--out", tmp_path / "m", *options, code=code)
     assert words in done.output
     assert "Traceback" not in done.output
 

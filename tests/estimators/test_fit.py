@@ -10,14 +10,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.kernel_ridge import KernelRidge
 
 import dkernel
 from dkernel import Gaussian, KernelClassifier, KernelRegressor, Linear, errors, open_source
-from dkernel.cli import main
 from dkernel.data import from_arrays
 from dkernel.errors import DataError, RecipeError
 from dkernel.model.recipe import Recipe
@@ -30,13 +28,8 @@ def digest(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def command(*args):
-    done = CliRunner().invoke(main, [str(a) for a in args])
-    assert done.exit_code == 0, done.output
-
-
 @pytest.mark.parametrize("scale", ["auto", "standard"])
-def test_the_bytes_of_the_command_on_the_same_parquet_files(tmp_path, scale):
+def test_the_bytes_of_the_command_on_the_same_parquet_files(run_to, tmp_path, scale):
     X, y = ball(900)
     table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=np.where(y, "out", "in"))
     folder = tmp_path / "t"
@@ -44,7 +37,7 @@ def test_the_bytes_of_the_command_on_the_same_parquet_files(tmp_path, scale):
     parts = [table[:400], table[400:800], table[800:]]
     for i, part in enumerate(parts):
         pq.write_table(pa.Table.from_pandas(part, preserve_index=False), folder / f"{i}.parquet")
-    command("train", folder, "--label", "y", "--out", tmp_path / "a", "--n-components", 64,
+    run_to("train", folder, "--label", "y", "--out", tmp_path / "a", "--n-components", 64,
             "--seed", 3, "--scale", scale, "--solver", "psgd")  # fmt: skip
     machine = KernelClassifier(n_components=64, random_state=3, scale=scale, solver="psgd")  # "auto": so few are exact
     frames = dd.concat([dd.from_pandas(part, npartitions=1) for part in parts])

@@ -66,14 +66,10 @@ def test_regressions_and_regions(tmp_path):
     np.testing.assert_array_equal(again.predict(X), one.predict(X))
 
 
-def test_a_one_against_rest_model_scores_the_labels_of_the_table(tmp_path):
-    from click.testing import CliRunner
-
-    from dkernel.cli import main
-
+def test_a_one_against_rest_model_scores_the_labels_of_the_table(run_to, tmp_path):
     FRAME.assign(sign=LABEL).to_parquet(tmp_path / "t.parquet", index=False)
-    args = ["train", str(tmp_path / "t.parquet"), "--label", "sign", "--positive", "same", "--out", str(tmp_path / "m")]
-    assert CliRunner().invoke(main, [*args, "--n-components", "32", "--quiet"]).exit_code == 0
+    words = ["--label", "sign", "--positive", "same", "--n-components", "32", "--quiet"]
+    run_to("train", tmp_path / "t.parquet", "--out", tmp_path / "m", *words)
     again = dkernel.load(tmp_path / "m")
     assert again.score(FRAME, LABEL) == again.score(FRAME, LABEL == "same") > 0.8
 

@@ -5,12 +5,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from scipy import sparse
 from sklearn.inspection import permutation_importance
 
 from dkernel import KernelClassifier, KernelRegressor, load, save
-from dkernel.cli import main
 from dkernel.errors import UnsupportedError
 
 QUICK = {"gamma": 0.2, "n_components": 64, "alpha": 1e-4, "metric": "identity", "local": "none", "solver": "psgd"}
@@ -66,15 +64,13 @@ def test_where_no_row_was_left_out_it_says_what_to_use(way, tmp_path):
         _ = machine.feature_importances_
 
 
-def test_the_command_prints_the_largest_first(tmp_path):
+def test_the_command_prints_the_largest_first(run_to, tmp_path):
     save(KernelRegressor("gaussian", **QUICK).fit(TABLE, NUMBER.rename("z")), tmp_path / "m")
     TABLE.assign(z=NUMBER).to_parquet(tmp_path / "rows.parquet")
-    words = ["evaluate", str(tmp_path / "m"), str(tmp_path / "rows.parquet"), "--label", "z", "--importance"]
-    done = CliRunner().invoke(main, [*words, "--json"])
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)["importance"]
+    words = ["evaluate", tmp_path / "m", tmp_path / "rows.parquet", "--label", "z", "--importance"]
+    found = json.loads(run_to(*words, "--json").stdout)["importance"]
     assert list(found)[2] == "noise"
     assert 0 < found["a"]["deviation"] < 0.1 < found["a"]["mean"]
-    lines = CliRunner().invoke(main, words).stdout
+    lines = run_to(*words).stdout
     assert "importance" in lines
     assert " ± " in lines.split("noise: ")[1].splitlines()[0]

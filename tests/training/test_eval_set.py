@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from dkernel import Grids, KernelClassifier, KernelRegressor, Tuner
-from dkernel.cli import main
 
 SETTINGS = {"kernel": "gaussian", "gamma": 0.5, "n_components": 64, "metric": "identity", "random_state": 0}
 
@@ -64,13 +63,6 @@ def test_probabilities_are_by_them():
     assert largest[0] > largest[1] + 0.1
 
 
-@pytest.fixture
-def run():
-    from click.testing import CliRunner
-
-    return lambda *words: CliRunner().invoke(main, list(map(str, words)))
-
-
 @pytest.mark.parametrize("n", [600, 5000])
 def test_a_search_is_judged_by_them(n):
     """Of labels that are all 0 the candidate that says least is the best, whatever the rows to learn from say."""
@@ -100,15 +92,14 @@ def test_a_search_leaves_whole_groups_out():
     assert by_group.best_params_["kernel"] == "Gaussian(gamma=0.1)"
 
 
-def test_the_command_searches_by_groups(run, tmp_path):
+def test_the_command_searches_by_groups(run_to, tmp_path):
     X, y = rough(1500, 0)
     frame = pd.DataFrame(X, columns=["a", "b"]).assign(y=y, site=np.arange(1500) % 40)
     frame.to_parquet(tmp_path / "t.parquet")
     words = ["--metric", "identity", "--n-components", "64", "--grid", "gamma=0.1|2", "--alpha", "1e-6", "--json"]
     words += ["--kernel", "gaussian"]
-    done = run("tune", tmp_path / "t.parquet", "--label", "y", "--out", tmp_path / "m", "--holdout-by", "group:site",
+    run_to("tune", tmp_path / "t.parquet", "--label", "y", "--out", tmp_path / "m", "--holdout-by", "group:site",
                "--holdout", "0.2", *words)  # fmt: skip
-    assert done.exit_code == 0, done.output
     from dkernel import load
 
     model = load(tmp_path / "m").model_

@@ -5,12 +5,10 @@ import multiprocessing
 import os
 import signal
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 import dkernel
 from dkernel import Cells, Grids, KernelClassifier, KernelRegressor
@@ -258,22 +256,17 @@ def test_answers_to_what_cannot_be_learned():
         update_model(alone, Block(NEW[0][:10], NEW[1][:10], None), run)
 
 
-def written(folder):
-    """Files of old and new rows, and a model of the old ones, in this folder."""
+@pytest.fixture
+def written(run_to, tmp_path):
+    """The update of a model by files of new and old rows, all in one folder."""
     for name, (X, y) in {"old": OLD, "new": NEW}.items():
         frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=np.where(X[:, 0] > 0, "x", "z"), y=y)
         if name == "new":
             frame.loc[:99, "kind"] = "never seen"
-        frame.to_parquet(folder / f"{name}.parquet")
-    options = ["--local", "grids(n_grids=64)", *FIXED]
-    command = ["train", str(folder / "old.parquet"), "--label", "y", "--out", str(folder / "m.safetensors"), *options]
-    assert CliRunner().invoke(main, command).exit_code == 0
-    return [
-        "update",
-        *(str(folder / name) for name in ("m.safetensors", "new.parquet")),
-        "--old",
-        str(folder / "old.parquet"),
-    ]
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+    old, new, model = (str(tmp_path / name) for name in ("old.parquet", "new.parquet", "m.safetensors"))
+    run_to("train", old, "--label", "y", "--out", model, "--local", "grids(n_grids=64)", *FIXED)
+    return ["update", model, new, "--old", old]
 
 
 def killed(command):
@@ -291,22 +284,20 @@ def killed(command):
     main(command)
 
 
-def test_a_killed_command_leaves_nothing_and_runs_again(tmp_path):
-    command, out = written(tmp_path), tmp_path / "n.safetensors"
+def test_a_killed_command_leaves_nothing_and_runs_again(written, run_to, tmp_path):
+    command, out = written, tmp_path / "n.safetensors"
     process = multiprocessing.get_context("spawn").Process(target=killed, args=([*command, "--out", str(out)],))
     process.start()
     process.join(120)
     assert process.exitcode == -signal.SIGKILL
     assert not out.exists()
     for path in (out, tmp_path / "whole.safetensors"):
-        assert CliRunner().invoke(main, [*command, "--out", str(path)]).exit_code == 0
+        run_to(*command, "--out", path)
     assert out.read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
 
 
-def test_values_that_training_never_saw_are_told(tmp_path):
-    command = written(tmp_path)
-    done = CliRunner().invoke(main, [*command, "--out", str(tmp_path / "n.safetensors")])
-    assert done.exit_code == 0, done.output
+def test_values_that_training_never_saw_are_told(written, run_to, tmp_path):
+    done = run_to(*written, "--out", tmp_path / "n.safetensors")
     assert "categories that training never saw: kind 100" in done.output
     machine = dkernel.load(tmp_path / "m.safetensors")
     frame = pd.read_parquet(tmp_path / "new.parquet")
@@ -315,38 +306,25 @@ def test_values_that_training_never_saw_are_told(tmp_path):
         machine.partial_fit(frame[:120], y[:120], old=pd.read_parquet(tmp_path / "old.parquet").drop(columns="y"))
 
 
-def test_the_command(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name, (X, y) in {"old": OLD, "new": NEW}.items():
-        frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=np.where(X[:, 0] > 0, "x", "z"), y=y)
-        frame.to_parquet(f"{name}.parquet")
-    options = ["--local", "grids(n_grids=64)", *FIXED]
-    run = CliRunner().invoke
-    assert run(main, ["train", "old.parquet", "--label", "y", "--out", "m.safetensors", *options]).exit_code == 0
-    command = ["update", "m.safetensors", "new.parquet", "--out", "n.safetensors"]
-    refused = run(main, command)
-    assert (refused.exit_code, "--old" in refused.output) == (2, True), refused.output
-    assert not Path("n.safetensors").exists()
-    done = run(main, [*command, "--old", "old.parquet"])
-    assert done.exit_code == 0, done.output
-    assert "n.safetensors: 1,500 new rows, 4,500 in all, grids" in done.output
-    again = run(main, [*command, "--old", "old.parquet"])
-    assert (again.exit_code, "already exists" in again.output) == (65, True), again.output
-    first = Path("n.safetensors").read_bytes()
-    assert run(main, [*command, "--old", "old.parquet", "--overwrite"]).exit_code == 0
-    assert Path("n.safetensors").read_bytes() == first
-    assert dkernel.load("n.safetensors").model_.facts["updates"] == 1
+def test_the_command(written, run_to, tmp_path):
+    out = tmp_path / "n.safetensors"
+    assert "--old" in run_to(*written[:3], "--out", out, code=2).output
+    assert not out.exists()
+    assert f"{out}: 1,500 new rows, 4,500 in all, grids" in run_to(*written, "--out", out).output
+    assert "already exists" in run_to(*written, "--out", out, code=65).output
+    first = out.read_bytes()
+    run_to(*written, "--out", out, "--overwrite")
+    assert out.read_bytes() == first
+    assert dkernel.load(out).model_.facts["updates"] == 1
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("stage", ["cells(rows=600)", "grids(n_grids=64)"])
-def test_processes_write_the_bytes_of_threads(stage, shared_cluster, tmp_path):
+def test_processes_write_the_bytes_of_threads(stage, shared_cluster, run_to, tmp_path):
     for name, (X, y) in {"old": OLD, "new": NEW}.items():
         pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y).to_parquet(tmp_path / f"{name}.parquet")
     old, new, model = (str(tmp_path / name) for name in ("old.parquet", "new.parquet", "m"))
-    fixed = ["--local", stage, *FIXED]
-    assert CliRunner().invoke(main, ["train", old, "--label", "y", "--out", model, *fixed]).exit_code == 0
+    run_to("train", old, "--label", "y", "--out", model, "--local", stage, *FIXED)
     for name, place in {"threads": (), "processes": ("--scheduler", shared_cluster.scheduler_address)}.items():
-        done = CliRunner().invoke(main, ["update", model, new, "--old", old, "--out", str(tmp_path / name), *place])
-        assert done.exit_code == 0, done.output
+        run_to("update", model, new, "--old", old, "--out", tmp_path / name, *place)
     assert (tmp_path / "threads").read_bytes() == (tmp_path / "processes").read_bytes()

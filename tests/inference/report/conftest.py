@@ -1,3 +1,3 @@
-from tests.cli.conftest import data, run
+from tests.cli.conftest import data
 
-__all__ = ["data", "run"]
+__all__ = ["data"]

@@ -103,38 +103,36 @@ def test_equal_fits_draw_equal_pages(results, drawn, tmp_path):
     assert (tmp_path / "again").read_bytes() == drawn("two").read_bytes()
 
 
-def test_without_matplotlib_it_is_said_before_the_training(run, data, tmp_path, monkeypatch):
+def test_without_matplotlib_it_is_said_before_the_training(run_to, data, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(Exception, match="pip install"):
         require_matplotlib()
-    result = run("train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", "--report", tmp_path / "r")
-    assert result.exit_code == 2
+    result = run_to(
+        "train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", "--report", tmp_path / "r", code=2
+    )
     assert "matplotlib" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command_writes_model_and_page(run, data, tmp_path):
+def test_the_command_writes_model_and_page(run_to, data, tmp_path):
     job = ["train", data / "train.parquet", "--label", "y", *FEATURES, "--holdout", "0.2", "--overwrite"]
-    result = run(*job, "--out", tmp_path / "m", "--report", tmp_path / "r.html", "--json")
-    assert result.exit_code == 0, result.output
+    result = run_to(*job, "--out", tmp_path / "m", "--report", tmp_path / "r.html", "--json")
     assert json.loads(result.stdout)["report"] == str(tmp_path / "r.html")
     page = Page((tmp_path / "r.html").read_text())
     assert {"ROC", "Loss"} <= set(page.pictures)
     assert {"How good: wrong labels", "Time, by phase"} <= set(page.titles)
     assert "Decision regions" not in page.pictures
-    refused = run(*job, "--out", tmp_path / "n", "--report", tmp_path / "no" / "r")
-    assert refused.exit_code == 65
+    run_to(*job, "--out", tmp_path / "n", "--report", tmp_path / "no" / "r", code=65)
     assert not (tmp_path / "n").exists()
 
 
-def test_a_page_that_cannot_be_written_does_not_fail_the_fit(run, data, tmp_path, monkeypatch):
+def test_a_page_that_cannot_be_written_does_not_fail_the_fit(run_to, data, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("dkernel.inference.report.write", full)
     job = ["train", data / "train.parquet", "--label", "y", *FEATURES]
-    result = run(*job, "--out", tmp_path / "m", "--report", tmp_path / "r")
-    assert result.exit_code == 0, result.output
+    result = run_to(*job, "--out", tmp_path / "m", "--report", tmp_path / "r")
     assert "warning: the model is written, and the report" in result.stderr
     assert "No space left" in json.loads((tmp_path / "m.run.json").read_text())["report_error"]
 
