@@ -28,20 +28,22 @@ def check_outputs() -> None:
     written += [Location(path, what) for path, what in _unnamed_outputs(ctx.params)]
     check_apart(read, written)
     for place in written:
-        _check_length(place.option, place.path)
+        _check_name(place.option, place.path)
     for name in ("record", "done"):
         if ctx.params.get(name) and not ctx.params.get("detach"):  # of a job a worker finds out
             check_writable(f"--{name}", ctx.params[name])
 
 
-def _check_length(option: str, path: str) -> None:
-    """Refuse a name that the file system does not take."""
+def _check_name(option: str, path: str) -> None:
+    """Refuse a name that the file system does not take, or that is a device."""
     from dkernel.data.store import is_url
+    from dkernel.data.writers.atomic import check_no_device
     from dkernel.errors import DataError
 
     try:
         if not is_url(path):
             os.lstat(path.removeprefix("file://"))
+            check_no_device(path.removeprefix("file://"))
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise DataError(

@@ -159,6 +159,31 @@ def test_nothing_that_an_option_reads_is_what_another_writes(run, place, name, r
 WRITTEN = sorted({(name, other.name) for name, _, other in (pair.values for pair in crossed())})
 
 
+@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize(("name", "written"), WRITTEN)
+def test_no_output_takes_the_place_of_a_device(run, place, name, written, link):
+    """As root, --record /dev/null made a file of it, for all programs of the machine."""
+    os.mkfifo("device")
+    os.symlink("device", "to-it")
+    assert "what is written would take its place" in refused(
+        run, place, *spoken(name, GIVEN | {written: "to-it" if link else "device"})
+    )
+    assert (place / "device").is_fifo()
+
+
+def test_python_takes_the_place_of_no_device_either(place):
+    os.mkfifo("device.csv")
+    model = load_model("m.safetensors")
+    calls = [
+        lambda: dkernel.save(dkernel.load("m.safetensors"), "device.csv"),
+        lambda: dkernel.score(model, "x.csv", "device.csv", overwrite=True),
+    ]
+    for call in calls:
+        with pytest.raises(DataError, match="would take its place"):
+            call()
+    assert (place / "device.csv").is_fifo()
+
+
 @pytest.mark.parametrize(("name", "written"), WRITTEN)
 def test_a_name_is_too_long_before_the_work(run, place, name, written):
     record = {"record": "r.json"} if any(param.name == "record" for param in COMMANDS[name].params) else {}

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,6 +95,19 @@ def staged_name(name: str) -> str:
     return f".{os.fsencode(name)[:_KEPT_BYTES].decode(errors='ignore')}.{uuid.uuid4().hex}.partial"
 
 
+def check_no_device(path: str | os.PathLike[str]) -> None:
+    """Refuse a device, a pipe or a socket, also behind a link: a file would take its place, as that of /dev/null."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:  # nothing is there, or its opening says what is wrong
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise DataError(
+            f"{os.fspath(path)}: this is a device, a pipe or a socket, and what is written would take its place. "
+            "Name a file."
+        )
+
+
 @contextlib.contextmanager
 def replacing(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
     """A file that takes the place of `path` in one step when all of it is there, and vanishes when anything fails.
@@ -101,6 +115,7 @@ def replacing(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
     It is new and has a name of its own: there may be several writers, and no link of another user is followed.
     `durable` waits for the disk.
     """
+    check_no_device(path)
     staged = path.with_name(staged_name(path.name))
     try:
         with open(staged, "xb") as stream:
@@ -175,6 +190,7 @@ def rename_into_place(new: Path, path: Path) -> None:
     then has the name `new`. Where names cannot be exchanged (some network file systems) the old folder first steps
     aside to `.NAME.previous`; a kill just there leaves no `path`, and `restore` brings the old one back.
     """
+    check_no_device(path)
     if not new.is_dir():
         os.replace(new, path)
     elif not path.exists() or is_empty_folder(path):

@@ -31,6 +31,7 @@ from types import TracebackType
 
 from dkernel.data.rejected_rows import csv_of_files, rows_of_csv, to_csv
 from dkernel.data.writers.atomic import (
+    check_no_device,
     explain_os_errors,
     file_digest,
     is_empty_folder,
@@ -88,6 +89,7 @@ class Destination:
             )
         # The target of a link, so that staging lies on the file system of the output itself.
         self.path = Path(path).resolve()
+        check_no_device(self.path)
         self.overwrite = overwrite
         self.format = choose_format(self.path)
         if partition_by:
