@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 _PLAIN = {pa.from_numpy_dtype(np.dtype(code)): np.dtype(code) for code in np.typecodes["AllInteger"] + "efd"}
 
+_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+
 
 def as_native(values: NDArray[Any]) -> NDArray[Any]:
     """Numbers in the byte order of this machine, long doubles as float64: Arrow has no others.
@@ -62,6 +64,20 @@ def column_array(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
         return values
     dtype = _PLAIN[column.type]
     return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
+
+
+def select_rows(table: pa.Table, rows: NDArray[Any]) -> pa.Table:
+    """Some rows of a table, by their numbers or by a mask (n,); of views Arrow itself selects none.
+
+    Examples
+    --------
+    >>> select_rows(pa.table({"a": pa.array(["u", "v"]).cast(pa.string_view())}), np.array([1]))["a"].to_pylist()
+    ['v']
+    """
+    if any(kind in _VIEWS for kind in table.schema.types):
+        plain = pa.schema([field.with_type(_VIEWS.get(field.type, field.type)) for field in table.schema])
+        return select_rows(table.cast(plain), rows).cast(table.schema)
+    return table.filter(pa.array(rows)) if rows.dtype == bool else table.take(rows)
 
 
 def is_bytes(kind: pa.DataType) -> bool:

@@ -416,4 +416,4 @@ def cut_blocks(
 
 def _slice_rows(table: "pa.Table", first: int, n: int) -> "pa.Table":
     # A slice would carry the whole table along whenever it is sent.
-    return table if n == table.num_rows else table.take(np.arange(first, first + n))
+    return table if n == table.num_rows else filter_rows(table, np.arange(first, first + n))

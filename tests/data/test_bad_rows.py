@@ -2,6 +2,8 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dkernel.data import open_source
@@ -89,3 +91,13 @@ def test_a_file_without_bad_rows_is_the_same_source(tmp_path):
     source, plain = (open_source(tmp_path / "a.parquet", label="y", max_bad_rows=n) for n in (3, 0))
     assert source.token == plain.token
     assert len(source.rejected) == 0
+
+
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view()])
+def test_bad_rows_of_views(kind, tmp_path):
+    pq.write_table(
+        pa.table({"x": GOOD.x, "s": pa.array([*"aba", None]).cast(kind), "w": GOOD.w}), tmp_path / "d.parquet"
+    )
+    with pytest.warns(DKernelWarning, match="1 bad row"):
+        source = open_source(tmp_path / "d.parquet", label="s", weight="w", max_bad_rows=1)
+    assert parts_of(source)[1].tolist() == ["a", "b", "a"]

@@ -3,7 +3,7 @@
 import datetime
 import decimal
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ OTHERS: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "string": (pa.string(), str),
     "large_string": (pa.large_string(), lambda k: f"é{k % 3}"),
     "string_view": (pa.string_view(), lambda k: f"a view of more than twelve {k % 3}"),
+    "binary_view": (pa.binary_view(), lambda k: f"{k % 3}".encode()),
     "dictionary of string": (pa.dictionary(pa.int8(), pa.string()), lambda k: f"level {k % 3}"),
     "binary": (pa.binary(), lambda k: f"{k % 3}".encode()),
     "binary not UTF-8": (pa.binary(), lambda k: b"\xff" + bytes([k % 3])),
@@ -82,20 +83,21 @@ def run(case: Case, folder: Path) -> str:
 
 
 def _table(role: str, kind: str, name: str, values: list[int], missing: bool) -> pa.Table:
-    arrow, make = TYPES[kind]
-    made = [make(value) for value in values]
-    if missing:
-        made[len(made) // 2] = None
     first = pa.array([value / 10 - 5 for value in values])
     second = pa.array([(value * value) % 97 / 20 for value in values])
     columns: dict[str, Any] = {"f": first, "g": second}
-    columns[name] = _array(made, arrow)
+    columns[name] = column_of_type(kind, values, missing)
     if role != "label":
         columns["label"] = pa.array([(value % 10 > 4) for value in values])
     return pa.table(columns)
 
 
-def _array(made: list[Any], arrow: pa.DataType) -> pa.Array:
+def column_of_type(kind: str, values: Iterable[int], missing: bool = False) -> pa.Array:
+    """The values of a type for these numbers; with `missing` the middle one is missing."""
+    arrow, make = TYPES[kind]
+    made = [make(value) for value in values]
+    if missing:
+        made[len(made) // 2] = None
     if pa.types.is_dictionary(arrow):
         return pa.array(made, arrow.value_type).dictionary_encode().cast(arrow)
     return pa.array(made, arrow)

@@ -4,7 +4,7 @@ Missing values and empty texts share the folder that Hive has for them.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dkernel.data.arrow import select_rows
 from dkernel.data.encoding.tables import code_column
 from dkernel.data.readers.folder_keys import NULL
 from dkernel.data.writers.format import Format
@@ -48,9 +49,6 @@ class Partitioned(Folder):
                     "column of numbers, text or times."
                 ) from None
 
-    def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
-        super().stage(map(_without_views, tables), path)
-
     def check_rows(self, table: pa.Table, folder: Path) -> None:
         """Refuse values that are too many, or too long for the names of folders."""
         longest = os.pathconf(folder, "PC_NAME_MAX")
@@ -78,7 +76,7 @@ class Partitioned(Folder):
             for folder, rows in self._folders(table):
                 name = f"{folder}/part-{number:05d}.parquet"
                 (path / folder).mkdir(parents=True, exist_ok=True)
-                self.stage([table.take(rows).drop_columns(list(self.keys))], path / name)
+                self.stage([select_rows(table, rows.to_numpy()).drop_columns(list(self.keys))], path / name)
                 made[name] = len(rows)
             self._check_number(len({name.rpartition("/")[0] for name in made}))
         return sorted(made.items())
@@ -104,14 +102,6 @@ def _code(column: pa.ChunkedArray, key: str) -> tuple[list[str | None], NDArray[
         return code_column(column)
     except pa.ArrowInvalid:
         raise DataError(f"Column {key!r} holds bytes that are not UTF-8 text. Divide by another column.") from None
-
-
-def _without_views(table: pa.Table) -> pa.Table:
-    """Views of text as text: of views Arrow takes no rows."""
-    for number, field in enumerate(table.schema):
-        if field.type == pa.string_view():
-            table = table.set_column(number, field.name, table.column(number).cast(pa.large_string()))
-    return table
 
 
 def _folder_word(word: str) -> str:
