@@ -66,17 +66,17 @@ def column_array(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
 
 
-def select_rows(table: pa.Table, rows: NDArray[Any]) -> pa.Table:
+def pick_rows(table: pa.Table, rows: NDArray[Any]) -> pa.Table:
     """Some rows of a table, by their numbers or by a mask (n,); of views Arrow itself selects none.
 
     Examples
     --------
-    >>> select_rows(pa.table({"a": pa.array(["u", "v"]).cast(pa.string_view())}), np.array([1]))["a"].to_pylist()
+    >>> pick_rows(pa.table({"a": pa.array(["u", "v"]).cast(pa.string_view())}), np.array([1]))["a"].to_pylist()
     ['v']
     """
     if any(kind in _VIEWS for kind in table.schema.types):
         plain = pa.schema([field.with_type(_VIEWS.get(field.type, field.type)) for field in table.schema])
-        return select_rows(table.cast(plain), rows).cast(table.schema)
+        return pick_rows(table.cast(plain), rows).cast(table.schema)
     return table.filter(pa.array(rows)) if rows.dtype == bool else table.take(rows)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dkernel.data.arrow import as_column, column_array, select_rows
+from dkernel.data.arrow import as_column, column_array, pick_rows
 from tests.fuzz.types import TYPES, column_of_type
 
 KINDS = ["int8", "uint16", "int32", "int64", "uint64", "float16", "float32", "float64", "bool", "<U3", "datetime64[s]"]
@@ -37,7 +37,7 @@ def test_rows_of_every_type(kind):
     """Of views Arrow selects none: a file with such a column was scored only if it was one block."""
     table = pa.table({"a": column_of_type(kind, range(6))})
     for rows in (np.array([4, 1]), np.arange(6) % 2 == 0):
-        found = select_rows(table, rows)
+        found = pick_rows(table, rows)
         assert found.schema == table.schema
         assert found["a"].to_pylist() == [table["a"][int(i)].as_py() for i in np.arange(6)[rows]]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dkernel.data.arrow import select_rows
+from dkernel.data.arrow import pick_rows
 from dkernel.data.encoding.words import TEXT, to_words
 
 MICRO = 1e-6  # seconds of a unit of time
@@ -23,7 +23,7 @@ def get_column(table: Any, j: int, name: str) -> Any:
 
 def filter_rows(table: Any, rows: NDArray[Any]) -> Any:
     """Some rows of a table or an array, by a mask or by their numbers."""
-    return select_rows(table, rows) if isinstance(table, pa.Table) else table[rows]
+    return pick_rows(table, rows) if isinstance(table, pa.Table) else table[rows]
 
 
 def as_arrow(column: Any) -> Any:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dkernel.data.arrow import column_array, open_parquet, select_rows
+from dkernel.data.arrow import column_array, open_parquet, pick_rows
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
@@ -55,7 +55,7 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace)
         for row, reason in no_dates(table.column(name), wanted.date_format(name)).items():
             refused.setdefault(row, RejectedRow(name, reason))
     rows = np.delete(np.arange(len(table)), list(refused))
-    return FilteredRows(raw_of_table(select_rows(table, rows), wanted, place), rows, refused)
+    return FilteredRows(raw_of_table(pick_rows(table, rows), wanted, place), rows, refused)
 
 
 def _read(file: File, part: FilePart, wanted: ReadColumns) -> pa.Table:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dkernel.data.arrow import select_rows
+from dkernel.data.arrow import pick_rows
 from dkernel.data.encoding.tables import code_column
 from dkernel.data.readers.folder_keys import NULL
 from dkernel.data.writers.format import Format
@@ -76,7 +76,7 @@ class Partitioned(Folder):
             for folder, rows in self._folders(table):
                 name = f"{folder}/part-{number:05d}.parquet"
                 (path / folder).mkdir(parents=True, exist_ok=True)
-                self.stage([select_rows(table, rows.to_numpy()).drop_columns(list(self.keys))], path / name)
+                self.stage([pick_rows(table, rows.to_numpy()).drop_columns(list(self.keys))], path / name)
                 made[name] = len(rows)
             self._check_number(len({name.rpartition("/")[0] for name in made}))
         return sorted(made.items())
