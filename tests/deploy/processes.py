@@ -17,8 +17,15 @@ from tests.deploy.places import ROOT
 
 RECIPE = ["--n-components", "32", "--gamma", "0.3", "--alpha", "1e-6", "--scale", "none"]
 RECIPE += ["--kernel", "gaussian", "--metric", "identity"]
+TRAIN = ["dkernel", "train", "train", "--label", "label", *RECIPE]
 PROGRAMS = {"dkernel": "-m dkernel", "dask": "-m dask", "python": "", "python3": ""}
 PATIENCE = 300
+
+
+def run(*command, timeout=120, **more):
+    """A program that has ended: its exit code and what it said."""
+    words = [*map(str, command)]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=timeout, **more)
 
 
 def wait_until(event, what, seconds=PATIENCE, alive=()):
@@ -106,6 +113,11 @@ class Group:
         code = self.start(name, command, **more).wait(timeout=timeout)
         assert expect is None or code == expect, f"{command}: exit code {code}\n{self.log(name)}"
         return code
+
+    def alone(self, *options, data="train"):
+        """The bytes of the model that one process makes of the same data."""
+        self.run("alone", ["dkernel", "train", data, "--label", "label", *RECIPE, *options, "--out", "alone.model"])
+        return (self.folder / "alone.model").read_bytes()
 
 
 @contextmanager

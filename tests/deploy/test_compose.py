@@ -2,62 +2,29 @@
 
 import json
 import os
-import shutil
 import signal
-import subprocess
-import sys
 
 import pytest
 import yaml
 
 from tests.deploy.places import DEPLOY, refusal
-from tests.deploy.processes import PATIENCE, RECIPE, Group, bin_folder, environment, free_port, wait_until, write_data
+from tests.deploy.processes import (
+    PATIENCE,
+    RECIPE,
+    Group,
+    bin_folder,
+    environment,
+    free_port,
+    run,
+    wait_until,
+    write_data,
+)
 
 CHECKED = ["compose.yaml"]
 TEXT = (DEPLOY / "compose.yaml").read_text()
 COMPOSE = yaml.safe_load(TEXT)
 SERVICES = COMPOSE["services"]
 PLACES = ["data", "checkpoints", "models", "scratch"]
-
-
-def test_the_specification_takes_it(tmp_path):
-    pytest.importorskip("check_jsonschema", reason="check-jsonschema is not installed")
-    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
-    done = subprocess.run([*check, DEPLOY / "compose.yaml"], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stdout
-    broken = tmp_path / "broken.yaml"
-    broken.write_text(TEXT.replace("restart: on-failure:5", "restart: [often]"))
-    assert subprocess.run([*check, broken], capture_output=True, check=False, timeout=60).returncode != 0
-
-
-def client():
-    """`docker compose`, or its predecessor; None where neither is."""
-    for command in (["docker", "compose"], ["docker-compose"]):
-        if (
-            shutil.which(command[0])
-            and not subprocess.run([*command, "version"], capture_output=True, check=False).returncode
-        ):
-            return command
-    return None
-
-
-def test_the_client_takes_it(tmp_path):
-    command = client()
-    if command is None:
-        pytest.skip("neither docker compose nor docker-compose is installed")
-    # The predecessor does not know the name of a project.
-    text = TEXT if command[-1] == "compose" else TEXT.replace("name: dkernel\n", "")
-    (tmp_path / "compose.yaml").write_text(text)
-    done = subprocess.run(
-        [*command, "-f", "compose.yaml", "config"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    assert set(yaml.safe_load(done.stdout)["services"]) >= {"scheduler", "worker", "train", "score"}
 
 
 def test_every_command_is_one_and_every_place_has_a_volume():
@@ -114,7 +81,7 @@ class Machine(Group):
     def healthy(self, name):
         test = SERVICES[name]["healthcheck"]["test"]
         assert test[0] == "CMD"
-        return not subprocess.run(self.words(test[1:]), env=self.env, check=False, timeout=60).returncode
+        return not run(*self.words(test[1:]), env=self.env).returncode
 
 
 @pytest.fixture
@@ -145,13 +112,7 @@ def test_after_preemption_and_a_lost_worker_it_ends_with_equal_bytes(machine):
 
     again = machine.up("train", more=more)
     assert again.wait(timeout=PATIENCE) == 0, machine.log("train-0")
-    command = [*machine.words(SERVICES["train"]["command"]), *more]
-    for name in ("--checkpoint", "--scheduler"):
-        del command[command.index(name) : command.index(name) + 2]
-    command.remove("--resume")
-    command[command.index("--out") + 1] = str(machine.folder / "alone.safetensors")
-    machine.run("alone", command)
-    assert model.read_bytes() == (machine.folder / "alone.safetensors").read_bytes()
+    assert model.read_bytes() == machine.alone(*more, data="data/train")
 
     assert machine.up("score").wait(timeout=PATIENCE) == 0, machine.log("score-0")
     scores = machine.folder / "models" / "scores"

@@ -3,14 +3,23 @@
 import configparser
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 
 import pytest
 
 from tests.deploy.places import DEPLOY, refusal
-from tests.deploy.processes import PATIENCE, RECIPE, Group, bin_folder, environment, free_port, wait_until, write_data
+from tests.deploy.processes import (
+    PATIENCE,
+    TRAIN,
+    Group,
+    bin_folder,
+    environment,
+    free_port,
+    run,
+    wait_until,
+    write_data,
+)
 
 UNITS = ["dask-scheduler.service", "dask-worker.service", "dkernel-train.service"]
 CHECKED = ["again.sh", "hosts/cluster.sh", "hosts/hosts.txt", *(f"hosts/{unit}" for unit in UNITS)]
@@ -37,11 +46,9 @@ def test_a_cluster_by_ssh_starts_trains_and_stops(tmp_path):
             group.run("start", [*script, "start", "hosts"])
             address = group.log("start").strip()
             assert address == f"tcp://127.0.0.1:{port}"
-            train = ["dkernel", "train", "train", "--label", "label", *RECIPE]
-            again = [DEPLOY / "again.sh", *train, "--out", "m", "--scheduler", address]
+            again = [DEPLOY / "again.sh", *TRAIN, "--out", "m", "--scheduler", address]
             group.run("train", [*again, "--checkpoint", "run", "--resume"])
-            group.run("alone", [*train, "--out", "alone"])
-            assert (tmp_path / "m").read_bytes() == (tmp_path / "alone").read_bytes()
+            assert (tmp_path / "m").read_bytes() == group.alone()
             pids = [int(path.read_text()) for path in tmp_path.glob("home-*/.dkernel-cluster-*/*.pid")]
             assert len(pids) == 3
         finally:
@@ -65,14 +72,7 @@ def alive(pid):
 def test_the_script_refuses_what_it_does_not_know(arguments, code, tmp_path):
     (tmp_path / "hosts").write_text("node\n")
     (tmp_path / "none").write_text("# nobody\n")
-    done = subprocess.run(
-        ["bash", DEPLOY / "hosts/cluster.sh", *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = run("bash", DEPLOY / "hosts/cluster.sh", *arguments, cwd=tmp_path)
     assert done.returncode == code
     assert done.stderr
 
@@ -103,26 +103,6 @@ def test_the_training_is_begun_again_but_not_after_a_mistake():
     assert {"--checkpoint", "--resume"} <= set(shlex.split(service["ExecStart"]))
     assert service["RestartPreventExitStatus"].split() == ["2", "65"]
     assert int(service["TimeoutStopSec"]) > 10
-
-
-@pytest.mark.parametrize("name", UNITS)
-def test_systemd_takes_it(name, tmp_path):
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("systemd-analyze is not installed")
-    # It looks for the program: one that is there.
-    text = (DEPLOY / "hosts" / name).read_text().replace("/opt/dkernel/bin/", "/bin/true ")
-    (tmp_path / name).write_text(text)
-    done = subprocess.run(
-        ["systemd-analyze", "verify", tmp_path / name], capture_output=True, text=True, check=False, timeout=60
-    )
-    if "Failed to" in done.stderr and "bus" in done.stderr:
-        pytest.skip(f"systemd-analyze cannot work here: {done.stderr.strip()}")
-    assert name not in done.stderr
-    (tmp_path / name).write_text(text.replace("Restart=", "Restat="))
-    done = subprocess.run(
-        ["systemd-analyze", "verify", tmp_path / name], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert "Restat" in done.stderr
 
 
 def again(tmp_path, script, **env):

@@ -4,16 +4,25 @@ import os
 import pwd
 import shutil
 import socket
-import subprocess
-import time
 
 import pytest
 
 from tests.deploy.places import DEPLOY
-from tests.deploy.processes import PATIENCE, RECIPE, Group, bin_folder, environment, free_port, wait_until, write_data
+from tests.deploy.processes import (
+    PATIENCE,
+    RECIPE,
+    Group,
+    bin_folder,
+    environment,
+    free_port,
+    run,
+    wait_until,
+    write_data,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
+WORDS = ["train", "--label", "label", "--out", "model.safetensors", *RECIPE]
 CONFIGURATION = """ClusterName=one
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={control}
@@ -61,13 +70,8 @@ def slurm(tmp_path_factory):
     env = environment(bin_folder(folder / "bin"), SLURM_CONF=folder / "slurm.conf", DKERNEL_RUN=folder / "run")
     write_data(folder / "train", files=2, rows=8192)
     with Group(folder, env) as group:
-        munge = [
-            programs["munged"],
-            "--foreground",
-            "--force",
-            f"--key-file={folder}/key",
-            f"--socket={folder}/munge.socket",
-        ]
+        munge = [programs["munged"], "--foreground", "--force", f"--key-file={folder}/key"]
+        munge += [f"--socket={folder}/munge.socket"]
         files = [f"--{name}-file={folder}/munge.{name}" for name in ("log", "pid", "seed")]
         group.start("munged", [*munge, *files])
         wait_until((folder / "munge.socket").exists, "munge", alive=group.running)
@@ -80,8 +84,7 @@ def slurm(tmp_path_factory):
 
 
 def ask(group, *command):
-    done = subprocess.run(command, env=group.env, capture_output=True, text=True, check=False, timeout=60)
-    return done.stdout.strip()
+    return run(*command, env=group.env).stdout.strip()
 
 
 def state(group, job):
@@ -98,9 +101,9 @@ def output(group, job):
 
 
 def test_a_job_is_requeued_and_goes_on_to_the_same_bytes(slurm):
-    train = ["train", "--label", "label", "--out", "model.safetensors", *RECIPE, "--passes", "4", "--progress", "json"]
+    more = ["--passes", "4", "--progress", "json"]
     # Slurm counts memory only where it is asked to; this one is not.
-    job = submit(slurm, "--ntasks=3", "--mem-per-cpu=0", DEPLOY / "slurm/train.sbatch", *train)
+    job = submit(slurm, "--ntasks=3", "--mem-per-cpu=0", DEPLOY / "slurm/train.sbatch", *WORDS, *more)
     wait_until(lambda: '"phase": "pass 1/' in output(slurm, job), "the first pass")
     # What Slurm itself does before the end of the time: a signal for the batch script alone.
     ask(slurm, "scancel", "--batch", "--signal=TERM", job)
@@ -111,18 +114,12 @@ def test_a_job_is_requeued_and_goes_on_to_the_same_bytes(slurm):
     ask(slurm, "scontrol", "update", f"JobId={job}", "StartTime=now")
     wait_until(lambda: state(slurm, job) in ("COMPLETED", "FAILED"), "the end of the job", seconds=3 * PATIENCE)
     assert state(slurm, job) == "COMPLETED", output(slurm, job)
-    slurm.run("alone", ["dkernel", "train", *train, "--out", "alone.safetensors"])
-    assert (slurm.folder / "model.safetensors").read_bytes() == (slurm.folder / "alone.safetensors").read_bytes()
+    assert (slurm.folder / "model.safetensors").read_bytes() == slurm.alone(*more)
 
 
 def test_workers_that_are_jobs_of_their_own(slurm):
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
-    train = ["train", "--label", "label", "--out", "queue.safetensors", *RECIPE]
     command = ["python", DEPLOY / "jobqueue.py", "slurm", "--jobs", "2", "--memory", "1GiB", "--directive=--mem=0"]
-    slurm.run("jobqueue", [*command, "--", "dkernel", "train", *train], timeout=3 * PATIENCE)
-    slurm.run("alone", ["dkernel", "train", *train, "--out", "alone.safetensors"])
-    assert (slurm.folder / "queue.safetensors").read_bytes() == (slurm.folder / "alone.safetensors").read_bytes()
-    end = time.monotonic() + PATIENCE
-    while ask(slurm, "squeue", "-h"):
-        assert time.monotonic() < end, "jobs are left in the queue"
-        time.sleep(0.2)
+    slurm.run("jobqueue", [*command, "--", "dkernel", "train", *WORDS], timeout=3 * PATIENCE)
+    assert (slurm.folder / "model.safetensors").read_bytes() == slurm.alone()
+    wait_until(lambda: not ask(slurm, "squeue", "-h"), "an empty queue")
