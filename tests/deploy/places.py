@@ -4,6 +4,7 @@ import shlex
 from pathlib import Path
 
 import click
+import yaml
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -13,6 +14,11 @@ def names(*endings: str) -> list[str]:
     """Files of deploy/, all or those with an ending, as paths inside it."""
     found = (p for p in DEPLOY.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
     return sorted(p.relative_to(DEPLOY).as_posix() for p in found if not endings or p.name.endswith(endings))
+
+
+def documents(name: str) -> list[dict]:
+    """The documents of a YAML file of deploy/."""
+    return list(yaml.safe_load_all((DEPLOY / name).read_text()))
 
 
 def refusal(command: list[str]) -> str:

@@ -116,6 +116,7 @@ class Group:
 
     def alone(self, *options, data="train"):
         """The bytes of the model that one process makes of the same data."""
+        (self.folder / "alone.model").unlink(missing_ok=True)
         self.run("alone", ["dkernel", "train", data, "--label", "label", *RECIPE, *options, "--out", "alone.model"])
         return (self.folder / "alone.model").read_bytes()
 

@@ -5,9 +5,8 @@ import os
 import signal
 
 import pytest
-import yaml
 
-from tests.deploy.places import DEPLOY, refusal
+from tests.deploy.places import DEPLOY, documents, refusal
 from tests.deploy.processes import (
     PATIENCE,
     RECIPE,
@@ -21,8 +20,7 @@ from tests.deploy.processes import (
 )
 
 CHECKED = ["compose.yaml"]
-TEXT = (DEPLOY / "compose.yaml").read_text()
-COMPOSE = yaml.safe_load(TEXT)
+(COMPOSE,) = documents("compose.yaml")
 SERVICES = COMPOSE["services"]
 PLACES = ["data", "checkpoints", "models", "scratch"]
 
@@ -44,9 +42,8 @@ def test_a_job_starts_again_and_its_image_is_that_of_the_dockerfile():
     assert SERVICES["score"]["depends_on"]["train"]["condition"] == "service_completed_successfully"
     for service in SERVICES.values():
         assert service["image"] == "dkernel:0.1.0"
-        assert (
-            DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]
-        ).resolve() == DEPLOY / "Dockerfile"
+        build = DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]
+        assert build.resolve() == DEPLOY / "Dockerfile"
 
 
 class Machine(Group):
@@ -64,9 +61,7 @@ class Machine(Group):
             text = word
             for name in PLACES:
                 text = text.replace(f"/{name}", f"{self.folder}/{name}") if text.startswith("/") else text
-            text = text.replace("scheduler:", "127.0.0.1:").replace(
-                "/opt/dkernel/healthcheck.py", str(DEPLOY / "healthcheck.py")
-            )
+            text = text.replace("scheduler:", "127.0.0.1:").replace("/opt/dkernel/health", f"{DEPLOY}/health")
             for port, here in self.ports.items():
                 text = text.replace(port, str(here))
             made.append(text)

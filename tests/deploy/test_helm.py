@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.deploy.places import DEPLOY
+from tests.deploy.places import documents
 
 CHECKED = ["helm/values.yaml"]
 KEYS = yaml.safe_load((Path(__file__).parent / "helm_keys.yaml").read_text())
-VALUES = yaml.safe_load((DEPLOY / "helm/values.yaml").read_text())
+(VALUES,) = documents("helm/values.yaml")
 
 
 def unknown(values, keys, path=""):
@@ -45,14 +45,13 @@ def test_kubernetes_takes_what_the_chart_hands_on():
             "env": chosen.get("env", []),
         }
         spec = {"containers": [container]}
-        kubernetes_validate.validate(
-            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}, "1.31"
-        )
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+        kubernetes_validate.validate(pod, "1.31")
         assert container["image"] == "dkernel:0.1.0"
 
 
 def test_its_workers_have_the_keys_of_the_store_that_the_manifests_read():
-    (train,) = yaml.safe_load_all((DEPLOY / "kubernetes/train.yaml").read_text())
+    (train,) = documents("kubernetes/train.yaml")
     (source,) = train["spec"]["template"]["spec"]["containers"][0]["envFrom"]
     keys = [each["valueFrom"]["secretKeyRef"] for each in VALUES["worker"]["env"]]
     assert {key["name"] for key in keys} == {source["secretRef"]["name"]}

@@ -9,7 +9,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -19,7 +18,7 @@ from threading import Thread
 import pytest
 
 from tests.deploy.places import DEPLOY, ROOT, refusal
-from tests.deploy.processes import environment
+from tests.deploy.processes import environment, run
 
 CHECKED = ["Dockerfile", "Dockerfile.dockerignore", "healthcheck.py"]
 TEXT = (DEPLOY / "Dockerfile").read_text()
@@ -83,9 +82,7 @@ class _Answers(BaseHTTPRequestHandler):
 
 def test_the_health_check_says_who_is_well():
     def check(port):
-        return subprocess.run(
-            [sys.executable, DEPLOY / "healthcheck.py", str(port)], check=False, timeout=120
-        ).returncode
+        return run(sys.executable, DEPLOY / "healthcheck.py", port).returncode
 
     with HTTPServer(("127.0.0.1", 0), _Answers) as server:
         thread = Thread(target=server.serve_forever)
@@ -116,10 +113,7 @@ class Chroot:
             f"mount -t proc proc {self.root}/proc && mount --bind /dev {self.root}/dev && "
             f"exec {inside} {shlex.quote(script)}"
         )
-        return subprocess.run(
-            ["unshare", "--mount", "--pid", "--fork", "sh", "-c", outside],
-            capture_output=True, text=True, check=False, timeout=timeout, env=self.env,
-        )  # fmt: skip
+        return run("unshare", "--mount", "--pid", "--fork", "sh", "-c", outside, timeout=timeout, env=self.env)
 
     def must(self, script):
         done = self.run(script)
@@ -195,9 +189,4 @@ def test_its_command_is_one():
     (command,) = [line.rest for line in LINES if line.word == "CMD"]
     assert refusal(["dkernel", "show", "--help"]) == ""
     assert json.loads(command) == ["dkernel", "--help"]
-    assert (
-        subprocess.run(
-            [sys.executable, "-m", "dkernel", "--help"], capture_output=True, env=environment(), check=False
-        ).returncode
-        == 0
-    )
+    assert run(sys.executable, "-m", "dkernel", "--help", env=environment()).returncode == 0

@@ -1,7 +1,6 @@
 """The manifests: valid for Kubernetes and for the operator's own definitions, and whole: what they name is there."""
 
 import json
-import subprocess
 import sys
 import zipfile
 
@@ -10,16 +9,12 @@ import pytest
 import yaml
 
 from dkernel.data.store import is_url
-from tests.deploy.places import DEPLOY, names, refusal
+from tests.deploy.places import documents, names, refusal
+from tests.deploy.processes import run
 
-CHECKED = names(".yaml")
-CHECKED = [name for name in CHECKED if name.startswith("kubernetes/")]
+CHECKED = [name for name in names(".yaml") if name.startswith("kubernetes/")]
 OPERATOR = "dask-kubernetes==2026.3.0"
 CORE = "1.31"
-
-
-def documents(name):
-    return list(yaml.safe_load_all((DEPLOY / name).read_text()))
 
 
 ALL = [(name, document) for name in CHECKED for document in documents(name)]
@@ -32,8 +27,7 @@ def definitions(pytestconfig, tmp_path_factory):
     cache = getattr(pytestconfig, "cache", None)
     folder = cache.mkdir("dask-kubernetes") if cache else tmp_path_factory.mktemp("dask-kubernetes")
     if not list(folder.glob("*.whl")):
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), OPERATOR]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        done = run(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, OPERATOR)
         if done.returncode:
             pytest.skip(f"the operator's package cannot be had here: {done.stderr.strip().splitlines()[-1:]}")
     found = {}
@@ -86,13 +80,8 @@ def plain(document):
     cluster = spec["cluster"]["spec"] if "cluster" in spec else spec
     pods = [cluster["worker"]["spec"], cluster["scheduler"]["spec"], *([spec["job"]["spec"]] if "job" in spec else [])]
     made = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, "spec": pod} for pod in pods]
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "it"},
-        "spec": cluster["scheduler"]["service"],
-    }
-    return [*made, service]
+    service = {"kind": "Service", "metadata": {"name": "it"}, "spec": cluster["scheduler"]["service"]}
+    return [*made, {"apiVersion": "v1", **service}]
 
 
 @pytest.mark.parametrize("document", [d for _, d in ALL], ids=IDS)
@@ -171,7 +160,5 @@ def test_a_service_reaches_its_scheduler_and_a_probe_its_port():
 
 def test_the_cluster_of_the_dask_job_is_that_of_the_cluster_file():
     (cluster,), (job,) = documents("kubernetes/cluster.yaml"), documents("kubernetes/job.yaml")
-    text = json.dumps(cluster["spec"]).replace(
-        '"dask.org/cluster-name": "dkernel"', '"dask.org/cluster-name": "dkernel-job"'
-    )
+    text = json.dumps(cluster["spec"]).replace('cluster-name": "dkernel"', 'cluster-name": "dkernel-job"')
     assert job["spec"]["cluster"]["spec"] == json.loads(text)

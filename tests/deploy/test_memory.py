@@ -2,20 +2,15 @@
 
 import dask.array as da
 import pytest
-import yaml
 from dask.utils import parse_bytes
 
 from dkernel.data import from_arrays
 from dkernel.model.recipe import Recipe
 from dkernel.training.planning.memory_plan import Plan
-from tests.deploy.places import DEPLOY
+from tests.deploy.places import documents
 from tests.streaming.execution.stand_ins import Apart
 
 ROWS, COLUMNS = 10_000_000, 28
-
-
-def documents(name):
-    return list(yaml.safe_load_all((DEPLOY / name).read_text()))
 
 
 def of_kubernetes(container):
@@ -37,14 +32,9 @@ def dask_job():
 
 
 def compose():
-    services = documents("compose.yaml")[0]["services"]
-    worker = services["worker"]
-    return (
-        worker["deploy"]["replicas"],
-        worker,
-        services["train"],
-        lambda it: it["deploy"]["resources"]["limits"]["memory"],
-    )
+    (services,) = (document["services"] for document in documents("compose.yaml"))
+    worker, client = services["worker"], services["train"]
+    return worker["deploy"]["replicas"], worker, client, lambda it: it["deploy"]["resources"]["limits"]["memory"]
 
 
 def size(text):

@@ -5,7 +5,6 @@ And the count: every file of deploy/ is checked by one of these tests.
 
 import importlib
 import re
-import subprocess
 from pathlib import Path
 
 import click
@@ -18,6 +17,7 @@ from dkernel.cli import main
 from dkernel.numerics.allocator import ONE_HEAP
 from dkernel.streaming.execution.connect import ENVIRONMENT, MEMORY_SETTINGS
 from tests.deploy.places import DEPLOY, ROOT, commands_in, names, refusal
+from tests.deploy.processes import run
 
 CHECKED = ["README.md", "dask.yaml"]
 TEXT = (DEPLOY / "README.md").read_text()
@@ -59,8 +59,7 @@ def test_every_section_has_three_commands():
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[str(n) for n in range(len(BLOCKS))])
 def test_its_commands_are_commands(block):
-    parsed = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True, check=False, timeout=120)
-    assert parsed.stderr == ""
+    assert run("bash", "-n", input=block).stderr == ""
     for command in commands_in(block):
         assert refusal(command) == ""
     for name in re.findall(r"\bdeploy/[\w./-]+", block):
