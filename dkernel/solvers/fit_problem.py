@@ -124,6 +124,10 @@ class Setup:
     certificate: dict[str, float] | None = None
     sample_path: dict[str, float] = field(default_factory=dict)
 
+    def without_factors(self) -> "Setup":
+        """The setup without preconditioners, which no solver can begin with."""
+        return replace(self, solver=replace(self.solver, preconditioners=()))
+
 
 @dataclass(frozen=True, eq=False)
 class FitProblem(SampledObjective):

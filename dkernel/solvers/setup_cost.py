@@ -20,8 +20,7 @@ from dkernel.streaming.row_memory import held_row_bytes
 def setup_cost(sizes: Sizes, recipe: Recipe, outputs: int, source: Source) -> Cost:
     """Cost of the setup; memory alone for a solver that prepares nothing, and holds the same squares.
 
-    Squares of the components outlive it: the metric of the landmarks, and a factor. The workers have the map until the
-    end.
+    One square of the components outlives it: the metric of the landmarks. The workers have the map until the end.
     """
     D, squares, wide = sizes.components, _squares(sizes, recipe), _is_sketched(sizes, recipe)
     # A rule that evaluates the kernel holds a column of all candidates for each landmark.
@@ -33,7 +32,7 @@ def setup_cost(sizes: Sizes, recipe: Recipe, outputs: int, source: Source) -> Co
         large_result=not wide,
         shared_bytes=partial(_shared_bytes, D, outputs, squares, wide),
         client_bytes=max(squares, picking),
-        left_bytes=0 if D > MOST_DENSE else (landmarks + SOLVERS[recipe.solver].prepared) * 8 * D * D,
+        left_bytes=0 if D > MOST_DENSE or not landmarks else 8 * D * D,
         throughout_bytes=rows + 16 * source.n_in if source.sparse else 4 * D * sizes.p,
         checkpoint_bytes=min(squares, 24 * D**2) + 144 * D * HEADS * outputs + rows,
     )

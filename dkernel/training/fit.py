@@ -297,6 +297,7 @@ def _fit_way(known: Fit, chosen: SelectedModel | None, ways: Sequence[Way], open
     problem = prepare_problem(fit, chosen)
     opened.callback(problem.reader.close)
     outcome = _solve(fit, problem)
+    problem = replace(problem, setup=problem.setup.without_factors())  # no stage after it needs their memory
     findings = {way.local: chosen.findings.get(way) for way in ways if way.local != "none"}
     residual = _residual_of(fit, problem, outcome)
     local = _fit_local(fit, residual, findings) if findings else None

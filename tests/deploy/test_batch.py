@@ -83,7 +83,7 @@ SUBMIT = {
 @pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize("system", SUBMIT)
-def test_a_job_that_is_stopped_is_queued_again_and_goes_on_to_the_same_bytes(system, queue):
+def test_a_stopped_job_is_queued_again_to_the_same_bytes(system, queue):
     command, model = SUBMIT[system]([*WORDS, *PASSES]), queue.folder / "model.safetensors"
     queue.run("submit", command)
     wait_until(lambda: '"phase": "pass 1/' in queue.output(1), "the first pass")
