@@ -30,20 +30,27 @@ def place(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def regression(run_to, place, tmp_path):
-    run_to("train", place / "train.parquet", "--label", "y", "--exclude", "site,kind", "--out", tmp_path / "m",
-               *QUICK)  # fmt: skip
-    return tmp_path / "m"
+@pytest.fixture(scope="module")
+def regression(run_to, place):
+    run_to("train", place / "train.parquet", "--label", "y", "--exclude", "site,kind", "--out", place / "m", *QUICK)
+    return place / "m"
 
 
-def test_every_group_has_intervals_of_its_own(run_to, place, regression, tmp_path):
-    out, scores = tmp_path / "m2", tmp_path / "scores.parquet"
-    done = run_to(
-        "conformalize", regression, place / "known.parquet", "--group", "site", "--exclude", "kind", "--out", out
-    )
+GROUPS = ["--group", "site", "--exclude", "kind"]
+
+
+@pytest.fixture(scope="module")
+def grouped(run_to, place, regression):
+    """The model with the conformity scores of each site."""
+    out = place / "grouped"
+    done = run_to("conformalize", regression, place / "known.parquet", *GROUPS, "--out", out)
     assert done.stdout == f"{out}: intervals and sets by 3,000 rows of 3 groups\n"
-    done = run_to("score", out, place / "new.parquet", "--write", "interval", "--group", "site", "--exclude", "kind,y",
+    return out
+
+
+def test_every_group_has_intervals_of_its_own(run_to, place, regression, grouped, tmp_path):
+    scores = tmp_path / "scores.parquet"
+    run_to("score", grouped, place / "new.parquet", "--write", "interval", "--group", "site", "--exclude", "kind,y",
                "--out", scores)  # fmt: skip
     found, new = pd.read_parquet(scores), pd.read_parquet(place / "new.parquet")
     assert list(found.columns) == ["site", "lower", "upper"]
@@ -59,18 +66,6 @@ def test_every_group_has_intervals_of_its_own(run_to, place, regression, tmp_pat
     )
     same = machine.predict_interval(new[["a", "b"]], groups=new["site"])
     np.testing.assert_array_equal(found[["lower", "upper"]].to_numpy(), same)
-
-
-def test_a_number_of_a_csv_is_the_group_of_that_number(run_to, place, regression, tmp_path):
-    models = []
-    for form in ("csv", "parquet"):
-        out = tmp_path / form
-        args = ["--group", "site", "--exclude", "kind", "--out", out, "--json"]
-        assert json.loads(run_to("conformalize", regression, place / f"known.{form}", *args).stdout)["groups"] == [
-            "1", "2", "30",
-        ]  # fmt: skip
-        models.append(dkernel.load(out).model_.conformal)
-    np.testing.assert_allclose(models[0].scores, models[1].scores, rtol=1e-5)
 
 
 DAY = pd.Timestamp("2024-01-01")
@@ -93,7 +88,7 @@ def test_a_group_is_known_by_its_value_in_files_of_all_forms(forms, run_to, plac
         own.to_csv(files[-1], index=False)
     for known, new, out in zip(files, [*files[1:], files[0]], 2 * len(forms) * ["o.parquet", "o.csv"], strict=False):
         model = f"{known}.model"
-        run_to("conformalize", regression, known, "--group", "site", "--exclude", "kind", "--out", model)
+        run_to("conformalize", regression, known, *GROUPS, "--out", model)
         run_to("score", model, new, "--write", "interval", "--group", "site", "--exclude", "kind,y",
                "--out", tmp_path / out, "--overwrite")  # fmt: skip
         read = pd.read_parquet if out.endswith("parquet") else pd.read_csv
@@ -102,10 +97,10 @@ def test_a_group_is_known_by_its_value_in_files_of_all_forms(forms, run_to, plac
         np.testing.assert_allclose(each, found[0], rtol=1e-4)
 
 
-def test_sets_of_groups_and_without_them(run, run_to, place, tmp_path):
+def test_sets_of_groups_and_without_them(run_to, place, tmp_path):
     model, out, scores = tmp_path / "m", tmp_path / "m2", tmp_path / "s.csv"
-    run("train", place / "train.parquet", "--label", "kind", "--exclude", "site,y", "--out", model, *QUICK)
-    plain = run("conformalize", model, place / "known.parquet", "--exclude", "site,y", "--out", out, "--json")
+    run_to("train", place / "train.parquet", "--label", "kind", "--exclude", "site,y", "--out", model, *QUICK)
+    plain = run_to("conformalize", model, place / "known.parquet", "--exclude", "site,y", "--out", out, "--json")
     assert json.loads(plain.stdout) == {"rows": 3000, "groups": []}
     run_to("conformalize", model, place / "known.parquet", "--group", "site", "--exclude", "y", "--out", out,
                   "--overwrite", "--quiet")  # fmt: skip
@@ -117,25 +112,19 @@ def test_sets_of_groups_and_without_them(run, run_to, place, tmp_path):
         assert own[new["site"] == site].mean() == pytest.approx(0.9, abs=0.04)
 
 
-def test_dkernel_score_writes_intervals_of_groups(run, place, regression, tmp_path):
-    out = tmp_path / "m2"
-    run("conformalize", regression, place / "known.parquet", "--group", "site", "--exclude", "kind", "--out", out)
-    found = dkernel.score(out, place / "new.parquet", tmp_path / "s", write=["interval"], coverage=0.5, group="site",
-                          exclude=["kind", "y"])  # fmt: skip
+def test_dkernel_score_writes_intervals_of_groups(place, grouped, tmp_path):
+    asked = {"write": ["interval"], "coverage": 0.5, "group": "site", "exclude": ["kind", "y"]}
+    found = dkernel.score(grouped, place / "new.parquet", tmp_path / "s", **asked)
     assert found.columns == ("site", "lower", "upper")
     new = pd.read_parquet(place / "new.parquet")
     ends = pd.read_parquet(tmp_path / "s")
     assert ((ends["lower"] <= new["y"]) & (new["y"] <= ends["upper"])).mean() == pytest.approx(0.5, abs=0.05)
 
 
-def test_the_same_bytes_whatever_the_files(run_to, place, regression, tmp_path):
+def test_the_same_bytes_whatever_the_files(run_to, place, regression, grouped, tmp_path):
     known = pd.read_parquet(place / "known.parquet")
     (tmp_path / "files").mkdir()
     for i in range(3):
         known[1000 * i : 1000 * (i + 1)].to_parquet(tmp_path / f"files/{i}.parquet")
-    made = []
-    for name, data in (("whole", place / "known.parquet"), ("parts", tmp_path / "files")):
-        args = ["--group", "site", "--exclude", "kind", "--out", tmp_path / name]
-        run_to("conformalize", regression, data, *args)
-        made.append((tmp_path / name).read_bytes())
-    assert made[0] == made[1]
+    run_to("conformalize", regression, tmp_path / "files", *GROUPS, "--out", tmp_path / "m")
+    assert (tmp_path / "m").read_bytes() == grouped.read_bytes()

@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from dask_ml.metrics import accuracy_score
 
-import dkernel
 from dkernel import (
     BinningFeatures,
     FourierFeatures,
@@ -24,7 +23,7 @@ from dkernel import (
     KernelRegressor,
     NystromFeatures,
 )
-from dkernel.errors import DataError, DKernelError
+from dkernel.errors import DataError
 from dkernel.estimators import prediction
 from tests.combinations import every_two
 from tests.estimators.data import SMALL, ball, wave
@@ -208,15 +207,6 @@ def test_one_row_costs_no_more_than_its_tile(fitted):
 
     through, bare = (min(seconds(f) for _ in range(5)) for f in (fitted.predict, fitted.model_.predict))
     assert through - bare < 1e-3
-
-
-def test_saved_and_loaded(fitted, tmp_path):
-    dkernel.save(fitted, tmp_path / "m.safetensors")
-    model = dkernel.load(tmp_path / "m.safetensors").model_
-    X, _ = ball(50, seed=3)
-    np.testing.assert_array_equal(model.predict(X), fitted.predict(X))
-    with pytest.raises(DKernelError, match="NystromFeatures cannot be saved"):
-        dkernel.save(NystromFeatures(n_components=4).fit(X), tmp_path / "n.safetensors")
 
 
 @pytest.mark.parametrize("method", ["transform", "fit_transform"])

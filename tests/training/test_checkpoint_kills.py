@@ -1,23 +1,21 @@
 """The client killed (SIGKILL) at every step of a fit, and run again: the same bytes, and little work twice."""
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.processes import ROOT, environment
 from tests.training.fits import EVERY, ROUNDS
 
-ROOT = Path(__file__).parents[2]
 SOME = ["prepare-1", "fsync-6", "piece-10", "reading-4", "unlink-6"]
 
 
 def killed(folder, *steps):
     command = [sys.executable, "-m", "tests.training.train_kills", str(folder), *steps]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1800, check=False)
+    kept = {"cwd": ROOT, "env": environment(), "capture_output": True, "text": True, "timeout": 1800}
+    done = subprocess.run(command, **kept, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

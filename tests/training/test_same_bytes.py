@@ -21,6 +21,7 @@ from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.training.fit import train
 from dkernel.training.planning.memory_plan import Plan
 from tests.estimators import wide
+from tests.processes import environment
 from tests.streaming.sources import rings, source_of, waves
 
 N = 5000
@@ -183,8 +184,7 @@ def test_the_setup_runs_on_workers_or_a_client_with_as_many_cores(
 @pytest.mark.parametrize("names", [("sorted", "open"), pytest.param(("plain",), marks=pytest.mark.slow)])
 def test_a_scheduler_and_two_workers_started_by_hand(names, serial, tmp_path):
     file = str(tmp_path / "scheduler.json")
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path, "env": env}
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path, "env": environment()}
     begin, options = [sys.executable, "-m", "dask"], ["--scheduler-file", file]
     here = ["--host", "127.0.0.1"]
     started = [subprocess.Popen([*begin, "scheduler", *here, "--port", "0", "--no-dashboard", *options], **quiet)]
