@@ -21,6 +21,7 @@ def start(A, B):
     return np.array([[float(a[:2] == b[:2]) + float(a[:1] == b[:1]) for b in B] for a in A])
 """
 FAST = ["--n-components", "16", "--alpha", "1e-4", "--quiet"]
+TRAIN = ["train", "d.csv", "--label", "y", "--kernel", "FunctionKernel('start')", "--out", "m.st", "--overwrite", *FAST]
 
 
 @pytest.fixture(autouse=True)
@@ -45,32 +46,15 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def trained(run, *more):
-    return run(
-        "train",
-        "d.csv",
-        "--label",
-        "y",
-        "--kernel",
-        "FunctionKernel('start')",
-        "--out",
-        "m.st",
-        "--overwrite",
-        *FAST,
-        *more,
-    )
-
-
 def forget(monkeypatch):
     monkeypatch.setattr(registry, "_FUNCTIONS", {})
     sys.modules.pop("own_kernels", None)
 
 
 @pytest.mark.usefixtures("folder")
-def test_train_evaluate_and_score(run, run_to, monkeypatch):
-    assert trained(run).exit_code == 2
-    result = trained(run, "--import", "own_kernels.py")
-    assert result.exit_code == 0, result.output
+def test_train_evaluate_and_score(run_to, monkeypatch):
+    run_to(*TRAIN, code=2)
+    run_to(*TRAIN, "--import", "own_kernels.py")
     forget(monkeypatch)
     result = run_to("evaluate", "m.st", "d.csv", code=65)
     assert "no function is registered" in result.output
@@ -87,11 +71,10 @@ def test_train_evaluate_and_score(run, run_to, monkeypatch):
 
 
 @pytest.mark.slow
-def test_in_worker_processes(run, folder):
-    assert trained(run, "--import", "own_kernels.py").exit_code == 0
+def test_in_worker_processes(run_to, folder):
+    run_to(*TRAIN, "--import", "own_kernels.py")
     alone = (folder / "m.st").read_bytes()
-    result = trained(run, "--import", "own_kernels.py", "--workers", "1")
-    assert result.exit_code == 0, result.output
+    run_to(*TRAIN, "--import", "own_kernels.py", "--workers", "1")
     assert (folder / "m.st").read_bytes() == alone
 
 
