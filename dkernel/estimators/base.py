@@ -19,7 +19,7 @@ from dkernel.data.encoded_columns import reading_arguments
 from dkernel.data.encoding import Encoding
 from dkernel.errors import ConstantLabelWarning, DataError, RecipeError, UnsupportedError
 from dkernel.estimators.coefficients import LinearCoefficients
-from dkernel.estimators.conformal import conformal_of
+from dkernel.estimators.conformal import collect_conformal
 from dkernel.estimators.errors import NotThereError, check_callbacks, require_fitted
 from dkernel.estimators.groups import hold_out_groups
 from dkernel.estimators.parameters import (
@@ -32,17 +32,17 @@ from dkernel.estimators.parameters import (
     NamedParameters,
     Seed,
 )
-from dkernel.estimators.partial_fit import Partial, blocks_of, check_classes, sort_classes
+from dkernel.estimators.partial_fit import Partial, check_classes, read_blocks, sort_classes
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction
-from dkernel.estimators.support_vectors import is_expansion, support_of
+from dkernel.estimators.support_vectors import find_support, is_expansion
 from dkernel.estimators.validation import (
-    categorical_of,
+    draw_seed,
     dtype_of_rows,
+    make_source,
     open_stream,
+    parse_categorical,
+    parse_landmarks,
     rows_for,
-    rule_of,
-    seed_of,
-    source_of,
 )
 from dkernel.inference.evaluate import evaluate_model
 from dkernel.inference.importance import importances
@@ -160,16 +160,16 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
     def _recipe(self) -> Recipe:
         """The recipe that the command would make of the same settings."""
         parameters = self.get_params(deep=False)
-        seed = seed_of(parameters.pop("random_state"))
+        seed = draw_seed(parameters.pop("random_state"))
         for name in _OF_THE_RUN:
             del parameters[name]
         if parameters["dtype"] == "auto":  # the first rows decide
             del parameters["dtype"]
-        parameters["categorical"] = categorical_of(parameters.pop("categorical_features"))
-        parameters["landmarks"], _ = rule_of(parameters["landmarks"])
+        parameters["categorical"] = parse_categorical(parameters.pop("categorical_features"))
+        parameters["landmarks"], _ = parse_landmarks(parameters["landmarks"])
         return Recipe(task=self._task, seed=seed, **parameters)
 
-    def _dtype_of(self, X: Any) -> str:
+    def _choose_dtype(self, X: Any) -> str:
         own = dtype_of_rows(X)
         if self.dtype in ("auto", own) or not isinstance(X, Source):
             return own if self.dtype == "auto" else self.dtype
@@ -218,7 +218,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
                 recipe,
                 executor,
                 progress=progress,
-                landmarks=rule_of(self.landmarks)[1],
+                landmarks=parse_landmarks(self.landmarks)[1],
                 checkpoint=checkpoint,
                 validation=self._eval_reader(eval_set, executor),
                 callback=self._call_back if self.callbacks else None,
@@ -238,9 +238,9 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
             reading = {**encode, "categorical": recipe.categorical, "dtype": self.dtype}
             kernel = None if recipe.kernel == "auto" else recipe.kernel
             X, y, sample_weight = open_stream(X, y, sample_weight, "fit", kernel=kernel, **reading), None, None
-        recipe = recipe.replace(dtype=self._dtype_of(X))
+        recipe = recipe.replace(dtype=self._choose_dtype(X))
         (X, y, sample_weight), eval_set = hold_out_groups(X, y, sample_weight, eval_set, groups, recipe)
-        return source_of(self, X, y, sample_weight, recipe.dtype, encode=encode), recipe, eval_set
+        return make_source(self, X, y, sample_weight, recipe.dtype, encode=encode), recipe, eval_set
 
     def _keep_support(self, X: Any, source: Source, model: Model) -> None:
         """Keep the support vectors of an exact machine whose rows are in memory."""
@@ -252,7 +252,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
             source = source.filled()  # the fit met a missing value in sparse rows
         assert source.y is not None
         rows = source.X.compute(scheduler="sync")
-        support = support_of(model, rows, source.y.compute(scheduler="sync"))
+        support = find_support(model, rows, source.y.compute(scheduler="sync"))
         self.support_, self.dual_coef_, self.support_vectors_ = support.rows, support.coef, rows[support.rows]
 
     def _take(self, model: Model, history: list[dict[str, Any]], chosen: dict[str, str]) -> None:
@@ -353,7 +353,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         if not 1 <= len(parts) <= 3 or (len(parts) == 1 and not isinstance(parts[0], Source)):
             raise DataError("eval_set is a tuple (X, y) or (X, y, sample_weight), or a Source with a label.")
         X, y, weight = (*parts, None, None)[:3]
-        source = source_of(self, X, y, weight, recipe.dtype, fitting=False, encode={"encoding": encoding})
+        source = make_source(self, X, y, weight, recipe.dtype, fitting=False, encode={"encoding": encoding})
         if source.label is None:
             raise DataError("eval_set has no label to judge by: open the source with one.")
         return read_sample(source, executor, MOST_HOLDOUT, recipe.seed)
@@ -373,7 +373,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
                 "local='none'."
             )
         before, self._finished = getattr(self, "_partial", None), None
-        recipe = self._recipe().replace(dtype=self._dtype_of(X)) if before is None else before.recipe
+        recipe = self._recipe().replace(dtype=self._choose_dtype(X)) if before is None else before.recipe
         recipe = recipe.with_passes()
         if before is None and fitted:
             recipe = recipe.replace(dtype=self.model_.recipe.dtype)
@@ -384,7 +384,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         else:
             classes = check_classes(classes, self.model_.classes) if fitted else sort_classes(classes)
         # One row is a block too: a fit waits until there are more.
-        source = source_of(self, X, y, sample_weight, recipe.dtype, fitting=before is None and not fitted, least=1)
+        source = make_source(self, X, y, sample_weight, recipe.dtype, fitting=before is None and not fitted, least=1)
         if fitted and self.model_.classes is None and source.targets != len(self.model_.intercept):
             raise DataError(
                 f"y has {source.targets} column(s), and the rows before it had {len(self.model_.intercept)}. Continue "
@@ -394,9 +394,9 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         if now is None:
             now = Partial(recipe, source.columns, source.label or "label", classes)
             now = now.from_fit(self.model_) if fitted else now
-        landmarks = rule_of(self.landmarks)[1]
+        landmarks = parse_landmarks(self.landmarks)[1]
         with default_executor() as executor:
-            for block in blocks_of(source):
+            for block in read_blocks(source):
                 now = now.learn(block, landmarks, executor)
         self._partial = now
         if (model := now.answers()) is not None:
@@ -411,7 +411,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         check_classes(classes, model.classes)
         with default_executor() as executor:
             dtype, read = model.recipe.dtype, {"encoding": model.encoding}
-            new = source_of(self, X, y, sample_weight, dtype, fitting=False, least=1, encode=read)
+            new = make_source(self, X, y, sample_weight, dtype, fitting=False, least=1, encode=read)
             before = None
             if old is not None:
                 kept = old if isinstance(old, Source) else from_arrays(old, dtype=dtype, **reading_arguments(model))
@@ -520,7 +520,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
             If a classifier has no probabilities.
         """
         require_fitted(self, "model_")
-        table = conformal_of(self, X, y, sample_weight, groups)
+        table = collect_conformal(self, X, y, sample_weight, groups)
         facts = {**self.model_.facts, "conformal": {"rows": len(y), "of": "rows given"}}
         self.model_ = replace(self.model_, conformal=table, facts=facts)
         return self

@@ -30,7 +30,7 @@ class LinearCoefficients:
     def coef_(self) -> NDArray[np.float64]:
         """Coefficients of the columns of X, with X @ coef_.T + intercept_ the scores, of a linear kernel alone."""
         require_fitted(self, "model_")
-        if why := nonlinearity_of(self.model_):
+        if why := explain_nonlinearity(self.model_):
             own = "feature_importances_, " if hasattr(type(self), "feature_importances_") else ""
             raise NotThereError(
                 f"coef_ has one number for each column of X: a {type(self).__name__} has it with a linear kernel on "
@@ -44,7 +44,7 @@ class LinearCoefficients:
         """Intercepts beside coef_ where that is there, else beside component_coef_, float64."""
         require_fitted(self, "model_")
         model = self.model_
-        intercept = self._shaped(model.intercept if nonlinearity_of(model) else linear_form(model)[1])
+        intercept = self._shaped(model.intercept if explain_nonlinearity(model) else linear_form(model)[1])
         return float(intercept) if np.ndim(intercept) == 0 else intercept
 
     def _shaped(self, values: F64) -> F64:
@@ -53,7 +53,7 @@ class LinearCoefficients:
         return np.asarray(values[0] if one else values)
 
 
-def nonlinearity_of(model: Model) -> str:
+def explain_nonlinearity(model: Model) -> str:
     """Why the scores of a model are no linear function of its columns; empty if they are one."""
     if model.local is not None:
         return f"has a local stage of {model.local.kind}"

@@ -73,7 +73,7 @@ def _sets(table: Conformal, coverage: float, by_class: bool, P: Any, groups: Any
     return np.asarray(table.limits(coverage, P.shape[1], by_class, groups) >= 1.0 - P)
 
 
-def conformal_of(machine: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Conformal:
+def collect_conformal(machine: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Conformal:
     """The conformity scores of rows; the widths stay those of the fit."""
     model, k = machine.model_, len(machine.model_.intercept)
     classes = model.classes

@@ -49,10 +49,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     ...     load(f"{folder}/model.safetensors").predict([[1.0]]).round(1)
     array([1.])
     """
-    return estimator_of(model_file.load_model(path))
+    return make_estimator(model_file.load_model(path))
 
 
-def estimator_of(model: Model) -> Any:
+def make_estimator(model: Model) -> Any:
     """The fitted estimator that a model is of."""
     if model.classes is not None and "nu" in model.facts:
         one: Any = OneClassSVM(model.facts["nu"], kernel=model.recipe.kernel, random_state=model.recipe.seed)

@@ -175,7 +175,7 @@ def check_classes(classes: Any, known: Classes) -> Classes:
     return known
 
 
-def blocks_of(source: Source) -> Iterator[Block]:
+def read_blocks(source: Source) -> Iterator[Block]:
     """The blocks of a source, one unit in memory at a time."""
     for unit in source.units:
         try:

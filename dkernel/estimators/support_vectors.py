@@ -30,7 +30,7 @@ def is_expansion(model: Model) -> bool:
     return known and SOLVERS[model.recipe.solver].in_memory and map.n_components == model.facts["rows"]
 
 
-def support_of(model: Model, X: Any, y: Any) -> Support:
+def find_support(model: Model, X: Any, y: Any) -> Support:
     """Rows of X, those of the training, that support an exact machine; of equal rows the first.
 
     An interior point leaves no coefficient at 0. Where all of them move no score by more than its tolerance, as with

@@ -14,7 +14,7 @@ from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import NamedParameters
-from dkernel.estimators.validation import rule_of
+from dkernel.estimators.validation import parse_landmarks
 from dkernel.streaming.execution.connect import default_executor
 from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.tuning.search import tune
@@ -172,7 +172,7 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
             If the workers are lost, or refuse the versions of this process.
         """
         machine = KernelClassifier() if self.estimator is None else self.estimator
-        if not isinstance(machine, KernelMachine) or rule_of(machine.landmarks)[1] is not None:
+        if not isinstance(machine, KernelMachine) or parse_landmarks(machine.landmarks)[1] is not None:
             raise RecipeError(
                 f"A Tuner searches the settings of a KernelClassifier or KernelRegressor with landmarks by rule; "
                 f"{machine!r} is none."

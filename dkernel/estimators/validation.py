@@ -122,7 +122,7 @@ def open_stream(X: Any, y: Any, sample_weight: Any, call: str, **reading: Any) -
     return open_source(X, label=y, weight=sample_weight, **reading)
 
 
-def source_of(
+def make_source(
     estimator: Any,
     X: Any,
     y: Any = None,
@@ -171,7 +171,7 @@ def source_of(
         estimator.feature_names_in_ = names
     encode = dict(encode or {})
     if "missing" in encode:
-        encode["categorical"] = categorical_of(estimator.categorical_features, X)
+        encode["categorical"] = parse_categorical(estimator.categorical_features, X)
     X = X if objects else with_types(X)
     X = check_table(estimator, X, fitting=fitting, least=least if fitting else 1, objects=objects)
     source = from_arrays(X, label, _weight(sample_weight, X), dtype=dtype, kernel=kernel, **encode)
@@ -252,12 +252,12 @@ def _weight(sample_weight: Any, X: Any) -> Any:
         return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
 
-def rule_of(landmarks: Any) -> tuple[Any, Any]:
+def parse_landmarks(landmarks: Any) -> tuple[Any, Any]:
     """The recipe's word for landmarks, and the array where one is given.
 
     Examples
     --------
-    >>> rule_of("kmeans"), rule_of([[0.0]])
+    >>> parse_landmarks("kmeans"), parse_landmarks([[0.0]])
     (('kmeans', None), ('given', [[0.0]]))
     """
     return (landmarks, None) if landmarks is None or isinstance(landmarks, str) else (GIVEN, landmarks)
@@ -275,7 +275,7 @@ def rows_for(machine: Any, X: Any) -> Any:
     return check_table(machine, X if model.objects else with_types(X), objects=bool(model.objects))
 
 
-def categorical_of(features: Any, X: Any = None) -> str | tuple[str, ...]:
+def parse_categorical(features: Any, X: Any = None) -> str | tuple[str, ...]:
     """The recipe's word for `categorical_features`: "auto", "none", or names.
 
     Parameters
@@ -285,7 +285,7 @@ def categorical_of(features: Any, X: Any = None) -> str | tuple[str, ...]:
 
     Examples
     --------
-    >>> categorical_of("from_dtype"), categorical_of(None), categorical_of([0, 2])
+    >>> parse_categorical("from_dtype"), parse_categorical(None), parse_categorical([0, 2])
     ('auto', 'none', ('0', '2'))
     """
     if features is None or (isinstance(features, str) and features == "none"):
@@ -305,12 +305,12 @@ def categorical_of(features: Any, X: Any = None) -> str | tuple[str, ...]:
     return tuple(map(str, listed.tolist())) or "none"
 
 
-def seed_of(random_state: Any) -> int:
+def draw_seed(random_state: Any) -> int:
     """The recipe's seed: 0 for None, a whole number itself, else a draw from the generator.
 
     Examples
     --------
-    >>> seed_of(None), seed_of(7)
+    >>> draw_seed(None), draw_seed(7)
     (0, 7)
     """
     if random_state is None:

@@ -20,7 +20,7 @@ from dkernel.streaming.division import groups_in, read_kept
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
-from dkernel.training.uncertainty import errors_of
+from dkernel.training.uncertainty import absolute_errors
 
 MOST_ROWS = 2**16  # with this many rows the coverage of each of fifty groups is known to a few thousandths
 
@@ -63,7 +63,7 @@ class _Scores(Statistic[Columns, Conformal]):
             hashes, groups = hashes[counts], groups[counts]
         S, model = self.where.scores(self.model, X, name), self.model
         if model.classes is None:
-            return hashes, weight, groups, errors_of(S, y) / model.width(X, S), np.zeros(len(y), np.intp)
+            return hashes, weight, groups, absolute_errors(S, y) / model.width(X, S), np.zeros(len(y), np.intp)
         codes = Targets(model.classes, model.recipe.positive).codes(y, name) if len(y) else np.zeros(0, np.intp)
         return hashes, weight, groups, 1.0 - model.probabilities(S)[np.arange(len(y)), codes], codes
 

@@ -20,7 +20,7 @@ from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.read_groups import join_units
 from dkernel.streaming.schedule import bundle_size, bundles
-from dkernel.training.checkpoint import run_of
+from dkernel.training.checkpoint import describe_run
 from dkernel.training.local_stages import LOCAL_STAGES, tries_local
 from dkernel.training.planning.memory_plan import Plan
 from dkernel.training.selection.candidates import SelectedModel
@@ -89,7 +89,7 @@ class Ask:
             plan=plan,
             features=resolve_map(source, recipe, plan.sizes, landmarks),
             key=f"dkernel-{key}",
-            identity=run_of(source, recipe, digests),
+            identity=describe_run(source, recipe, digests),
             landmarks=landmarks,
             chosen=chosen,
             validation=validation,

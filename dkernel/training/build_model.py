@@ -119,9 +119,9 @@ def _merge_equal(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float6
     The scores are the same. Rows with equal features and different labels have opposite coefficients of any size.
     """
     first: dict[bytes, int] = {}
-    place = [first.setdefault(row, i) for i, row in enumerate(contents(landmarks))]
+    first_equal = [first.setdefault(row, i) for i, row in enumerate(contents(landmarks))]
     sums = np.zeros_like(coef)
-    np.add.at(sums, place, coef)
+    np.add.at(sums, first_equal, coef)
     return sums
 
 
@@ -133,7 +133,7 @@ def _settle_recipe(way: FittedWay) -> SettledRecipe:
         "kernel": repr(chosen.kernel),
         "scale": chosen.scaling.kind,
         "metric": chosen.metric,
-        "features": way.fit.features_of(chosen),
+        "features": way.fit.choose_features(chosen),
         "n_components": way.problem.objective.components.map.n_components,
         "rounds": sizes.rounds,
         "passes": sizes.passes,

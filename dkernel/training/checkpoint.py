@@ -106,7 +106,7 @@ class Checkpoint:
 
     @property
     def run(self) -> Mapping[str, Any] | None:
-        """Settings that decide the result of the stored fit, from `run_of`; None where nothing can be read."""
+        """Settings that decide the result of the stored fit, from `describe_run`; None where nothing can be read."""
         store = self.store
         for file in _files(store):
             try:
@@ -143,7 +143,7 @@ class Checkpoint:
 
         Parameters
         ----------
-        run : what decides the result, from `run_of`
+        run : what decides the result, from `describe_run`
         nbytes : that the checkpoint will take at most
         """
         self.check()
@@ -296,7 +296,7 @@ def _document(store: Store, file: str) -> dict[str, Any]:
         return read_document(opened, path, FILE_VERSION)
 
 
-def run_of(source: Source, recipe: Recipe, landmarks: str = "") -> dict[str, Any]:
+def describe_run(source: Source, recipe: Recipe, landmarks: str = "") -> dict[str, Any]:
     """Everything that decides a fit's result, as JSON: two runs with the same may continue each other's checkpoints.
 
     Parameters

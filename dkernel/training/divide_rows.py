@@ -72,10 +72,10 @@ def held_groups(groups: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:
     """Which rows (n,) are left out, of rows with these groups (n,): the same as `divide_source` leaves out."""
     if not recipe.holdout:
         raise RecipeError("holdout=0 leaves no row out, and groups say which. Use one of them.")
-    hashes, place = hash_groups(group_words(groups))
-    counts = np.bincount(place, minlength=len(hashes)).tolist()
+    hashes, inverse = hash_groups(group_words(groups))
+    counts = np.bincount(inverse, minlength=len(hashes)).tolist()
     limit, said = _limit_of_groups({-1: len(groups), **dict(zip(hashes.tolist(), counts, strict=True))}, recipe)
-    held = (hashes <= np.uint64(limit))[place]
+    held = (hashes <= np.uint64(limit))[inverse]
     if held.sum() > MOST_SHARE * len(groups):
         raise DataError(
             f"groups leave out {held.sum():,} of {len(groups):,} rows, more than half: {said}. Use smaller groups, or "
@@ -117,8 +117,8 @@ class _Groups(Statistic[dict[int, int], dict[int, int]]):
     column: str
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> dict[int, int]:  # noqa: ARG002
-        hashes, place = hash_groups(groups_in(read_kept(block, piece), self.column))
-        counts = np.bincount(place, minlength=len(hashes)).tolist()
+        hashes, inverse = hash_groups(groups_in(read_kept(block, piece), self.column))
+        counts = np.bincount(inverse, minlength=len(hashes)).tolist()
         return {-1: piece.n, **dict(zip(hashes.tolist(), counts, strict=True))}
 
     def merge(self, left: dict[int, int], right: dict[int, int]) -> dict[int, int]:

@@ -45,8 +45,8 @@ from dkernel.training.missing_values import with_missing_values
 from dkernel.training.planning.memory_plan import Plan
 from dkernel.training.residual import Residual
 from dkernel.training.selection.candidates import SelectedModel
-from dkernel.training.selection.descent import Place
-from dkernel.training.selection.ways import GRIDS_ALONE, Way, ways_of
+from dkernel.training.selection.descent import SettingIndex
+from dkernel.training.selection.ways import GRIDS_ALONE, Way, open_ways
 from dkernel.training.stage_result import LocalStage
 from dkernel.training.stages import Fit, choose_model, learn_labels, prepare_problem, read_survey
 
@@ -219,7 +219,7 @@ def _fit(ask: Ask, run: FitRun, opened: ExitStack) -> dict[str, Any]:
     warned = cautions(survey, known.counts, source, targets, ask.recipe.seed)
     for name, text in (*source.notes.items(), *warned):
         run.note(name, text)
-    ways = ways_of(known.recipe, ask.local_stages(run.executor, targets.outputs))
+    ways = open_ways(known.recipe, ask.local_stages(run.executor, targets.outputs))
     if len(targets.constant) == targets.outputs:  # all ways predict the same
         ways = tuple(way for way in ways if way.features == "kernel")[:1]
     best = _fit_ways(known, ways, opened)
@@ -299,7 +299,7 @@ def _fit_way(known: Fit, chosen: SelectedModel | None, ways: Sequence[Way], open
     outcome = _solve(fit, problem)
     problem = replace(problem, setup=problem.setup.without_factors())  # no stage after it needs their memory
     findings = {way.local: chosen.findings.get(way) for way in ways if way.local != "none"}
-    residual = _residual_of(fit, problem, outcome)
+    residual = _make_residual(fit, problem, outcome)
     local = _fit_local(fit, residual, findings) if findings else None
     return FittedWay(" or ".join(way.text for way in ways), fit, chosen, problem, outcome, residual, local)
 
@@ -333,14 +333,14 @@ def _solve(fit: Fit, problem: FitProblem) -> SolverResult:
     return outcome
 
 
-def _residual_of(fit: Fit, problem: FitProblem, outcome: SolverResult) -> Residual:
+def _make_residual(fit: Fit, problem: FitProblem, outcome: SolverResult) -> Residual:
     weighted = fit.ask.source.weight is not None or problem.objective.class_weights is not None
     weight = fit.targets.weight(fit.recipe.class_weight, fit.counts, fit.survey.weight) if weighted else None
     pieces = local_pieces(fit.ask.units, problem.schedules[0].rounds if problem.reader.on_disk else ())
     return Residual.of(problem, outcome.v, pieces, fit.survey, weight)
 
 
-def _fit_local(fit: Fit, residual: Residual, stages: Mapping[str, Place | None]) -> LocalStage:
+def _fit_local(fit: Fit, residual: Residual, stages: Mapping[str, SettingIndex | None]) -> LocalStage:
     """Fit these local stages to the residual, and return the best.
 
     Parameters

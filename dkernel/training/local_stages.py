@@ -15,7 +15,7 @@ from dkernel.streaming.survey import SurveyResult
 from dkernel.training.cells.stage import CellStage
 from dkernel.training.grids.stage import GridStage
 from dkernel.training.residual import Residual
-from dkernel.training.selection.descent import Place
+from dkernel.training.selection.descent import SettingIndex
 from dkernel.training.selection.local_stage import Stage
 from dkernel.training.selection.ways import is_open
 from dkernel.training.stage_result import LocalStage, best_stage
@@ -85,7 +85,7 @@ def fit_local(
     residual: Residual,
     survey: SurveyResult,
     recipe: Recipe,
-    stages: Mapping[str, Place | None],
+    stages: Mapping[str, SettingIndex | None],
 ) -> LocalStage:
     """Fit local stages and return the best; if the callback returns True in one, no other starts.
 
@@ -101,9 +101,9 @@ def fit_local(
         return answers[-1]
 
     tried: list[LocalStage] = []
-    for kind, place in stages.items():
+    for kind, setting in stages.items():
         if True not in answers:
-            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, report, place))
+            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, report, setting))
     return best_stage(tried)
 
 

@@ -31,7 +31,7 @@ from dkernel.training.ask import Ask, resolve_map
 from dkernel.training.local_stages import LOCAL_STAGES, learns_rest
 from dkernel.training.planning.stage_costs import way_cost
 from dkernel.training.selection.candidates import SelectedModel
-from dkernel.training.selection.landmark_selection import landmarks_of
+from dkernel.training.selection.landmark_selection import choose_landmarks
 from dkernel.training.selection.local_stage import RaceObjective
 from dkernel.training.selection.model_selection import Choice, select_model
 from dkernel.training.selection.ways import Way
@@ -73,7 +73,7 @@ class Fit:
         """The word of FEATURES that those of the recipe stand for."""
         return resolve_map(self.ask.source, self.recipe, self.sizes, self.ask.landmarks)
 
-    def features_of(self, chosen: SelectedModel) -> str:
+    def choose_features(self, chosen: SelectedModel) -> str:
         """The word of FEATURES of the map: with a loss of all classes at once they are the features themselves."""
         return self.features if chosen.loss is None else "exact"
 
@@ -125,7 +125,7 @@ def _settle_sizes(fit: Fit, chosen: SelectedModel) -> Sizes:
     if chosen.loss is not None:  # the features themselves, few numbers that are cheap to take to their optimum
         sizes = replace(sizes, polish=fit.solver.in_passes(MOST_PASSES))
     landmarks = len(fit.split(sizes).landmarks.X)
-    if text := _describe_components(fit, sizes, fit.features_of(chosen), landmarks, why):
+    if text := _describe_components(fit, sizes, fit.choose_features(chosen), landmarks, why):
         run.note("n_components", text)
     if recipe.passes == "auto" and sizes.passes > 1:
         run.note("passes", f"{sizes.passes}: {sizes.n / sizes.components:.0f} rows per component are few")
@@ -261,7 +261,7 @@ def pose_problem(fit: Fit, chosen: SelectedModel, sizes: Sizes) -> FitProblem:
 
 def _make_map(fit: Fit, chosen: SelectedModel, sizes: Sizes) -> tuple[FeatureMap, ReservoirSplit]:
     recipe, kernel, scaling, run, split = fit.recipe, chosen.kernel, chosen.scaling, fit.run, fit.split(sizes)
-    drawing, given = fit.drawing(fit.features_of(chosen)), fit.ask.landmarks
+    drawing, given = fit.drawing(fit.choose_features(chosen)), fit.ask.landmarks
     if drawing is not None:
         map = drawing.map(kernel, sizes.components)
         run.note("features", map.text)
@@ -272,7 +272,7 @@ def _make_map(fit: Fit, chosen: SelectedModel, sizes: Sizes) -> tuple[FeatureMap
         return NystromMap(kernel, scaling.apply(given), recipe.rank), split
 
     def select() -> tuple[Any, Block, Block]:
-        Z, chosen_split = landmarks_of(recipe, kernel, scaling, split, sizes, fit.targets)
+        Z, chosen_split = choose_landmarks(recipe, kernel, scaling, split, sizes, fit.targets)
         return Z, chosen_split.landmarks, chosen_split.sample
 
     if recipe.landmarks == "uniform":

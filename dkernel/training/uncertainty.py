@@ -94,14 +94,14 @@ def conform(model: Model, out: LeftOut, targets: Targets) -> Model:
         codes = targets.codes(out.rows.y)
         table = Conformal.of_classes(model.probabilities(out.S), codes, out.weight)
         return replace(model, conformal=table, facts=facts)
-    errors, plain = errors_of(out.S, out.rows.y), isinstance(out.rows.X, np.ndarray) and not model.objects
+    errors, plain = absolute_errors(out.S, out.rows.y), isinstance(out.rows.X, np.ndarray) and not model.objects
     Z = model.scaling.apply(out.rows.X) if plain else None
     width, widths = fit_width(Z, out.S.astype(np.float64), errors, out.weight)
     table = replace(Conformal.of_numbers(errors / widths, out.weight), width=width)
     return replace(model, conformal=table, facts=facts)
 
 
-def errors_of(S: NDArray[np.floating], y: Any) -> F64:
+def absolute_errors(S: NDArray[np.floating], y: Any) -> F64:
     """|y - s| of each target (n, targets)."""
     Y = np.asarray(y, np.float64)
     return np.abs((Y[:, None] if Y.ndim == 1 else Y) - S)

@@ -31,7 +31,7 @@ from dkernel.streaming.unseen_rows import WithUnseen
 from dkernel.training.incremental import start_stream, update_stream, weight_classes
 from dkernel.training.local_stages import LOCAL_STAGES
 from dkernel.training.residual import ResidualRows
-from dkernel.training.uncertainty import errors_of
+from dkernel.training.uncertainty import absolute_errors
 
 ROWS_A_COMPONENT = 8  # new rows for each component of a model without a local stage: a preconditioner is made of them
 MOST_OLD = 2**18  # old rows that grids are held by, a uniform sample, in memory
@@ -97,7 +97,7 @@ def _add_conformity(model: Model, new: Block) -> Conformal | None:
     assert rows.y is not None
     S, weight = model.scores(rows.X), np.ones(len(rows.X)) if rows.weight is None else rows.weight.astype(np.float64)
     if model.classes is None:
-        added = Conformal.of_numbers(errors_of(S, rows.y) / model.width(rows.X, S), weight)
+        added = Conformal.of_numbers(absolute_errors(S, rows.y) / model.width(rows.X, S), weight)
     else:
         codes = Targets(model.classes, model.recipe.positive).codes(rows.y)
         added = Conformal.of_classes(model.probabilities(S), codes, weight)

@@ -17,7 +17,7 @@ import dkernel
 from dkernel import KernelClassifier, KernelRegressor, Tuner
 from dkernel.data import from_arrays
 from dkernel.errors import DataError
-from dkernel.estimators.validation import source_of
+from dkernel.estimators.validation import make_source
 from dkernel.inference.evaluate import evaluate_model
 from dkernel.inference.score import write_scores
 from dkernel.model.recipe import Recipe
@@ -202,7 +202,7 @@ def test_weights_are_copies():
 
 def test_rows_of_equal_features_and_other_targets_stay_apart():
     X, Y = np.array([[0.0], [0.0], [1.0], [0.0]]), np.array([[1.0, 0.0], [1.0, 2.0], [0.0, 0.0], [1.0, -0.0]])
-    source = deduplicate(source_of(KernelRegressor(), X, Y), KernelRegressor()._recipe(), SerialExecutor())
+    source = deduplicate(make_source(KernelRegressor(), X, Y), KernelRegressor()._recipe(), SerialExecutor())
     assert sorted(source.y.compute().tolist()) == [[0.0, 0.0], [1.0, 0.0], [1.0, 2.0]]
     blocks = [block for unit in source.units for block in unit.task.compute(scheduler="sync")]
     assert sorted(weight for block in blocks for weight in block.weight) == [1.0, 1.0, 2.0]

@@ -311,7 +311,7 @@ def test_a_model_is_no_checkpoint(tmp_path):
 
 def test_one_run_at_a_time(begun):
     with (
-        Checkpoint(begun).open(checkpoints.run_of(a_source(), RECIPE), 0, Progress("none")),
+        Checkpoint(begun).open(checkpoints.describe_run(a_source(), RECIPE), 0, Progress("none")),
         pytest.raises(ClusterError, match="another run uses this checkpoint"),
     ):
         fit(begun)

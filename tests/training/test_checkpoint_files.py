@@ -8,7 +8,7 @@ import pytest
 from dkernel.data import store
 from dkernel.errors import ClusterError
 from dkernel.streaming.progress import Progress
-from dkernel.training.checkpoint import Checkpoint, FolderJournal, run_of
+from dkernel.training.checkpoint import Checkpoint, FolderJournal, describe_run
 from tests.training.fits import RECIPE, a_source, digest, fit
 
 SMALL = RECIPE.replace(rounds=4, n_components=8)
@@ -95,7 +95,7 @@ def test_the_nth_write_fsync_or_rename_fails(step, tmp_path, disk, monkeypatch):
         gone = [name for name in committed if name not in kept]
         # Only the oldest rounds make way, the readings when the polish is, and the stages when the result is there.
         assert all(name.startswith(("rounds-", "polish-")) for name in gone) or "result" in kept
-        with Checkpoint(folder).open(run_of(a_source(), SMALL), 0, Progress("none")) as journal:
+        with Checkpoint(folder).open(describe_run(a_source(), SMALL), 0, Progress("none")) as journal:
             assert all(journal.stored(name) is not None for name in kept)
         assert not list(folder.glob(".*partial"))
         assert digest(fit(folder, recipe=SMALL), tmp_path) == expected, n

@@ -13,7 +13,7 @@ from dkernel.data.collections.dask_arrays import is_dask, refuse_parts
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import NamedParameters, check_parameters
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, content_key
-from dkernel.estimators.validation import check_table, source_of
+from dkernel.estimators.validation import check_table, make_source
 from dkernel.features import FeatureMap
 from dkernel.kernels import Kernel, parse
 from dkernel.model.recipe import Recipe
@@ -89,14 +89,14 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsuper
             check_table(self, X, fitting=True)
             return kernel.bind_columns(self._columns()).bind(lambda *_: float(recipe.gamma))
         with default_executor() as executor:
-            return sample_rows(source_of(self, X, dtype=dtype_of(X), sparse=sparse), recipe, 1, executor)[0]
+            return sample_rows(make_source(self, X, dtype=choose_dtype(X), sparse=sparse), recipe, 1, executor)[0]
 
     def _transform(
         self, X: Any, function: Any, carried: Any, *arrays: NDArray[Any], made: Mapping[str, str] | None = None
     ) -> Any:
         """The features of the rows, in their dtype or in what `made` has for it."""
         X = check_table(self, X, objects=bool(self.map_.objects))
-        dtype = (made or {}).get(dtype_of(X), dtype_of(X))
+        dtype = (made or {}).get(choose_dtype(X), choose_dtype(X))
         return self._answer(X, function, carried, arrays, self.get_feature_names_out, dtype, self._n_features_out)
 
     def _answer(
@@ -120,7 +120,7 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsuper
             return f"{function.__name__}-{content_key(repr(self.map_.spec()), *arrays)}"
 
         names = self._names()
-        inputs = Inputs(Layout(names, dtype_of(X), tuple(names[j] for j in self.map_.objects)))
+        inputs = Inputs(Layout(names, choose_dtype(X), tuple(names[j] for j in self.map_.objects)))
         return apply_prediction(BlockPrediction(function, carried, key, inputs, named, made, width), X)
 
     @property
@@ -200,9 +200,9 @@ class MapTransformer(TransformerBase):
         {errors of answers}
         """
         require_fitted(self, self.fitted)
-        return self._features_of(X)
+        return self._transform_rows(X)
 
-    def _features_of(self, X: Any) -> Any:
+    def _transform_rows(self, X: Any) -> Any:
         return self._transform(X, random_rows, self.map_, *self.map_.arrays().values())
 
 
@@ -216,11 +216,11 @@ def random_rows(map: FeatureMap, X: NDArray[Any]) -> NDArray[np.floating]:
     return out
 
 
-def columns_of(recipe: Recipe) -> int:
+def choose_n_components(recipe: Recipe) -> int:
     return int(recipe.n_components)
 
 
-def dtype_of(X: Any) -> str:
+def choose_dtype(X: Any) -> str:
     """The dtype in which rows are computed: float32 stays, everything else is float64."""
     if isinstance(X, Source):
         return X.dtype

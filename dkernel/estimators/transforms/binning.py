@@ -14,8 +14,8 @@ from dkernel.data.collections.tables import matrix, stays_sparse
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.parameters import Seed
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction
-from dkernel.estimators.transforms.base import MapTransformer, dtype_of
-from dkernel.estimators.validation import check_table, seed_of, source_of
+from dkernel.estimators.transforms.base import MapTransformer, choose_dtype
+from dkernel.estimators.validation import check_table, draw_seed, make_source
 from dkernel.model.local.binning import Binning
 from dkernel.model.recipe import Recipe
 from dkernel.numerics.layout import Layout
@@ -88,18 +88,20 @@ class BinningFeatures(MapTransformer):
         n_grids, bits = int(self.n_grids), int(self.n_bins).bit_length() - 1
         if stays_sparse(X):
             raise UnsupportedError("BinningFeatures divides every feature, zeros too: X must be dense.")
-        recipe = Recipe(kernel=self.kernel, gamma=self.gamma, n_components=CENTER_ROWS, seed=seed_of(self.random_state))
+        recipe = Recipe(
+            kernel=self.kernel, gamma=self.gamma, n_components=CENTER_ROWS, seed=draw_seed(self.random_state)
+        )
         with default_executor() as executor:
-            source = source_of(self, X, dtype=dtype_of(X), sparse=False)
+            source = make_source(self, X, dtype=choose_dtype(X), sparse=False)
             self.kernel_, rows = sample_rows(source, recipe, CENTER_ROWS, executor)
         self.center_ = np.median(rows, axis=0).astype(rows.dtype)
         gamma: float = self.kernel_.gamma  # type: ignore[attr-defined]
         self.binning_ = Binning.draw(gamma, self.n_features_in_, n_grids, bits, recipe.seed)
         self.n_components_ = n_grids << bits
 
-    def _features_of(self, X: Any) -> Any:
+    def _transform_rows(self, X: Any) -> Any:
         """The bins of the rows, a sparse array; of a Dask collection a Dask array of sparse chunks."""
-        X, dtype, bits = check_table(self, X), dtype_of(X), int(self.binning_.bits[0])
+        X, dtype, bits = check_table(self, X), choose_dtype(X), int(self.binning_.bits[0])
         inputs = Inputs(Layout(self._columns(), dtype))
         carried, names = (self.center_, self.binning_), self.get_feature_names_out
         answer = BlockPrediction(_codes, carried, self._key, inputs, names, "uint32", self.n_grids)

@@ -16,7 +16,7 @@ from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed, check_parameters
-from dkernel.estimators.transforms.base import dtype_of
+from dkernel.estimators.transforms.base import choose_dtype
 from dkernel.estimators.transforms.decomposition import component_rows
 from dkernel.estimators.transforms.embedding import OnFeatures
 from dkernel.estimators.validation import check_table, is_frame
@@ -56,7 +56,7 @@ class View(OnFeatures):
         self.mean_, self.weights_ = mean, weights
         self.n_components_ = weights.shape[1]
 
-    def _features_of(self, X: Any) -> Any:
+    def _transform_rows(self, X: Any) -> Any:
         """The variates of the rows, (n, n_components_), in the dtype of X."""
         carried = (self._phi, self.mean_, self.weights_)
         return self._transform(X, component_rows, carried, *self.map_.arrays().values(), *carried[1:])
@@ -211,7 +211,7 @@ class KernelCCA(OnFeatures):
         """Mean and covariance of φ(x) and φ(y), one after the other."""
         view, other = self.x_view_, self.y_view_
         p = view.n_features_in_
-        dtype = "float64" if "float64" in (dtype_of(X), dtype_of(Y)) else "float32"
+        dtype = "float64" if "float64" in (choose_dtype(X), choose_dtype(Y)) else "float32"
         both = from_arrays(_beside(X, Y, dtype), dtype=dtype)
         phi = Phi(both_rows, (view._phi, other._phi, p))
         key = f"{view._key(both)}-{other._key(both)}"

@@ -98,7 +98,7 @@ class Clustering(ClusterMixin, OnFeatures):
         carried, arrays = (self._phi, self.cluster_centers_), (*self.map_.arrays().values(), self.cluster_centers_)
         return self._answer(X, function, carried, arrays, lambda: ["label"], dtype)
 
-    def _features_of(self, X: Any) -> Any:
+    def _transform_rows(self, X: Any) -> Any:
         """The distance |φ(x) - c| of each row to each centre."""
         carried = (self._phi, self.cluster_centers_)
         return self._transform(X, distance_rows, carried, *self.map_.arrays().values(), self.cluster_centers_)

@@ -102,7 +102,7 @@ class KernelPCA(OnFeatures):
         self.explained_variance_ratio_ = values[:keep] / max(values.sum(), 1e-300)
         self.n_components_ = keep
 
-    def _features_of(self, X: Any) -> Any:
+    def _transform_rows(self, X: Any) -> Any:
         carried = (self._phi, self.mean_, np.ascontiguousarray(self.components_.T))
         return self._transform(X, component_rows, carried, *self.map_.arrays().values(), *carried[1:])
 

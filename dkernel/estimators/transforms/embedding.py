@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from dkernel.data import Source
 from dkernel.estimators.prediction import content_key
-from dkernel.estimators.transforms.base import MapTransformer, Unsupervised, dtype_of, random_rows
+from dkernel.estimators.transforms.base import MapTransformer, Unsupervised, choose_dtype, random_rows
 from dkernel.estimators.transforms.kernel_features import KernelFeatures
 from dkernel.estimators.transforms.kernel_maps import nystrom_rows
-from dkernel.estimators.validation import seed_of, source_of
+from dkernel.estimators.validation import draw_seed, make_source
 from dkernel.features import FeatureMap, Scaling
 from dkernel.features.nystrom import NystromMap
 from dkernel.inference.feature_moments import Phi
@@ -40,7 +40,7 @@ class Embedding(Unsupervised):
 
     def _embed(self, X: Any) -> tuple[Source, Phi, int]:
         """The map, fitted and copied to this estimator; the rows to learn from; and the seed."""
-        seed = seed_of(self.random_state)
+        seed = draw_seed(self.random_state)
         made = KernelFeatures(
             self.kernel,
             gamma=self.gamma,
@@ -48,7 +48,7 @@ class Embedding(Unsupervised):
             n_components=getattr(self, self.map_size),
             random_state=seed,
         ).fit(X)
-        source = source_of(self, X, dtype=dtype_of(X), sparse=made.map_.sparse)
+        source = make_source(self, X, dtype=choose_dtype(X), sparse=made.map_.sparse)
         self.kernel_, self.map_ = made.kernel_, made.map_
         setattr(self, f"{self.map_size}_", made.n_components_)
         self._shift = np.zeros(1 if self.map_.sparse else source.n_in)
@@ -119,7 +119,7 @@ def linear_model(
         metric="identity",
         holdout=0.0,
         calibration="none",
-        seed=seed_of(machine.random_state),
+        seed=draw_seed(machine.random_state),
         dtype="float64" if source.dtype == "object" else source.dtype,
     )
     scaling = Scaling("none", machine._shift, np.ones(len(machine._shift)))

@@ -6,9 +6,9 @@ from dkernel.data import Source
 from dkernel.data.collections.tables import stays_sparse
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.parameters import KernelLike, Seed
-from dkernel.estimators.transforms.base import MapTransformer, columns_of
+from dkernel.estimators.transforms.base import MapTransformer, choose_n_components
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures
-from dkernel.estimators.validation import seed_of
+from dkernel.estimators.validation import draw_seed
 from dkernel.features import by_landmarks, choose_map, is_complete, resolve_features
 from dkernel.kernels import parse
 from dkernel.model.recipe import Recipe
@@ -85,9 +85,9 @@ class KernelFeatures(MapTransformer):
             features=self.features,
             n_components=self.n_components,
             sampling=self.sampling,
-            seed=seed_of(self.random_state),
+            seed=draw_seed(self.random_state),
         )
-        D, word = columns_of(recipe), recipe.features
+        D, word = choose_n_components(recipe), recipe.features
         if word == "auto":
             # Only the map of landmarks takes every kernel of sparse rows.
             sparse = not isinstance(X, Source) and stays_sparse(X)
@@ -118,5 +118,5 @@ class KernelFeatures(MapTransformer):
         assert not isinstance(map, str)
         self.map_, self.n_components_ = map, map.n_components
 
-    def _features_of(self, X: Any) -> Any:
-        return super()._features_of(X) if self.nystrom_ is None else self.nystrom_.transform(X)
+    def _transform_rows(self, X: Any) -> Any:
+        return super()._transform_rows(X) if self.nystrom_ is None else self.nystrom_.transform(X)

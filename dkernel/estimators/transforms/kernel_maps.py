@@ -9,8 +9,8 @@ from dkernel.data import Source, from_arrays
 from dkernel.data.collections.dask_arrays import refuse_parts
 from dkernel.data.collections.tables import stays_sparse
 from dkernel.estimators.parameters import KernelLike, LandmarksLike, Seed, check_parameters
-from dkernel.estimators.transforms.base import MapTransformer, columns_of, dtype_of
-from dkernel.estimators.validation import check_table, rule_of, seed_of, source_of
+from dkernel.estimators.transforms.base import MapTransformer, choose_dtype, choose_n_components
+from dkernel.estimators.validation import check_table, draw_seed, make_source, parse_landmarks
 from dkernel.features import FourierMap, NystromMap
 from dkernel.kernels import parse
 from dkernel.model.recipe import Recipe
@@ -97,9 +97,9 @@ class FourierFeatures(MapTransformer):
             n_components=self.n_components,
             form=form,
             sampling=self.sampling,
-            seed=seed_of(self.random_state),
+            seed=draw_seed(self.random_state),
         )
-        D = columns_of(recipe) * (2 if form == "exponential" else 1)
+        D = choose_n_components(recipe) * (2 if form == "exponential" else 1)
         trial = parse(recipe.kernel)
         if not trial.column_names:
             FourierMap.draw(trial.bind(lambda *_: 1.0), 1, D, 0, "iid", form)  # refuses what has no Fourier features
@@ -113,10 +113,10 @@ class FourierFeatures(MapTransformer):
         """Frequencies Ω of the map."""
         return self.map_.frequencies
 
-    def _features_of(self, X: Any) -> Any:
+    def _transform_rows(self, X: Any) -> Any:
         if self.map_.form == "exponential":
             return self._transform(X, complex_rows, self.map_, *self.map_.arrays().values(), made=COMPLEX)
-        return super()._features_of(X)
+        return super()._transform_rows(X)
 
 
 class NystromFeatures(MapTransformer):
@@ -202,7 +202,7 @@ class NystromFeatures(MapTransformer):
         {errors of fits}
         """
         check_parameters(self)
-        word, given = rule_of(self.landmarks)
+        word, given = parse_landmarks(self.landmarks)
         recipe = Recipe(
             kernel=self.kernel,  # type: ignore[arg-type]  # the recipe keeps its text
             gamma=self.gamma,
@@ -210,16 +210,16 @@ class NystromFeatures(MapTransformer):
             n_components=self.n_components,
             rank=self.rank,
             landmarks=word,
-            seed=seed_of(self.random_state),
+            seed=draw_seed(self.random_state),
         )
         refuse_parts(X)
-        source = source_of(self, X, dtype=dtype_of(X))
+        source = make_source(self, X, dtype=choose_dtype(X))
         if word == "stratified" and y is not None and not isinstance(X, Source):
             X = check_table(self, X, objects=bool(source.objects))
-            source = from_arrays(X, y, dtype=dtype_of(X), kernel=self.kernel)
+            source = from_arrays(X, y, dtype=choose_dtype(X), kernel=self.kernel)
         recipe, given = given_landmarks(recipe, given, source)
         with default_executor() as executor:
-            kernel, Z = sample_rows(source, recipe, columns_of(recipe), executor)
+            kernel, Z = sample_rows(source, recipe, choose_n_components(recipe), executor)
         Z = Z if given is None else given
         with one_blas_thread():
             self.map_ = NystromMap(kernel, Z, recipe.rank)
@@ -228,7 +228,7 @@ class NystromFeatures(MapTransformer):
         self.n_components_ = self.whitening_.shape[1]
         return self
 
-    def _features_of(self, X: Any) -> Any:
+    def _transform_rows(self, X: Any) -> Any:
         # A worker is sent the whitening too: to make it again costs a decomposition, which might round differently.
         carried = (self.kernel_, wide(self.landmarks_), self.whitening_)
         return self._transform(X, nystrom_rows, carried, *self.map_.arrays().values(), self.whitening_)

@@ -154,16 +154,16 @@ class SortedRows:
         self.sort()
         if not self.executor.processes():
             return self._runs
-        places = self.executor.find_workers(self._runs)
+        workers = self.executor.find_workers(self._runs)
         # A run whose worker is lost is made again where it is picked from, each by itself.
         groups: dict[Any, list[int]] = {}
-        for number, at in enumerate(places):
+        for number, at in enumerate(workers):
             groups.setdefault(number if at is None else at, []).append(number)
         calls = []
         for numbers in groups.values():
             name = sha256(repr((list(cells), numbers)).encode()).hexdigest()[:16]
             runs = [self._runs[number] for number in numbers]
-            calls.append(Call(f"{self.key}-pick-{name}", pick, (runs, list(cells)), places[numbers[0]]))
+            calls.append(Call(f"{self.key}-pick-{name}", pick, (runs, list(cells)), workers[numbers[0]]))
         return self.executor.leave(calls)
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from math import inf
 
 from dkernel.model.local.cells import SMOOTHNESS, CellSettings
-from dkernel.training.selection.descent import Place, descend
+from dkernel.training.selection.descent import SettingIndex, descend
 
 # Axes of cells. A search tries one setting after the other, from the middle outwards while the loss falls.
 CELL_WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -21,17 +21,17 @@ WIDTH_WITH_RIDGE = (1, -1, 0, 0)
 CELL_MOVES = (WIDTH_OF_CELLS, OWN_METRIC, RIDGE_OF_CELLS, WIDTH_WITH_RIDGE)
 
 
-def cell_settings(place: Place) -> CellSettings:
-    """The settings of the cells at a place."""
-    return CellSettings(CELL_WIDTHS[place[0]], CELL_RIDGES[place[1]], list(SMOOTHNESS)[place[2]], place[3])
+def cell_settings(setting: SettingIndex) -> CellSettings:
+    """The settings of the cells with these numbers."""
+    return CellSettings(CELL_WIDTHS[setting[0]], CELL_RIDGES[setting[1]], list(SMOOTHNESS)[setting[2]], setting[3])
 
 
-def best_cells(loss: Callable[[Place], float], start: Place) -> Place:
-    """Search the place of the smallest loss of cells near `start`, the best of fewer rows."""
+def best_cells(loss: Callable[[SettingIndex], float], start: SettingIndex) -> SettingIndex:
+    """Search the setting with the smallest loss of cells near `start`, the best of fewer rows."""
     return _local_minimum(loss, descend(loss, start, SIZES, (SMOOTHNESS_OF_CELLS,)))
 
 
-def best_cells_anywhere(loss: Callable[[Place], float]) -> Place:
+def best_cells_anywhere(loss: Callable[[SettingIndex], float]) -> SettingIndex:
     """Descend from the middle of each smoothness; return the best local minimum of the grid of settings."""
     starts = (
         descend(loss, (*MIDDLE_CELLS, smoothness, 0), SIZES, (RIDGE_OF_CELLS,)) for smoothness in range(len(SMOOTHNESS))
@@ -39,15 +39,17 @@ def best_cells_anywhere(loss: Callable[[Place], float]) -> Place:
     return _local_minimum(loss, min(starts, key=loss))
 
 
-def search_cells(loss: Callable[[Place], float], start: Place | None, effort: str, before: float = inf) -> Place:
-    """Search the place of the smallest loss of cells on the rows of a fit.
+def search_cells(
+    loss: Callable[[SettingIndex], float], start: SettingIndex | None, effort: str, before: float = inf
+) -> SettingIndex:
+    """Search the setting with the smallest loss of cells on the rows of a fit.
 
     Where the settings of a race gain nothing no others are tried, unless the effort is high: of eleven sets either they
     gain four standard errors, or none beside them gains two (scripts/bench/CHOICES.md).
 
     Parameters
     ----------
-    start : the best place of a race, beside which to search; None for a search anywhere
+    start : the best setting of a race, beside which to search; None for a search anywhere
     effort : of the recipe; a high one searches both beside it and anywhere
     before : loss without cells; infinite where they stay in any case
     """
@@ -58,8 +60,8 @@ def search_cells(loss: Callable[[Place], float], start: Place | None, effort: st
     return start if loss(start) >= before else best_cells(loss, start)
 
 
-def _local_minimum(loss: Callable[[Place], float], place: Place) -> Place:
+def _local_minimum(loss: Callable[[SettingIndex], float], setting: SettingIndex) -> SettingIndex:
     """Move until no move gains: a metric of its own, or another ridge, needs another width."""
-    while (further := descend(loss, place, SIZES, CELL_MOVES)) != place:
-        place = further
-    return place
+    while (further := descend(loss, setting, SIZES, CELL_MOVES)) != setting:
+        setting = further
+    return setting

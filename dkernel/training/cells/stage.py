@@ -29,7 +29,7 @@ from dkernel.training.cells.rows import RowRouter, SortedRows, run_dtype
 from dkernel.training.cells.settings import SIZES, best_cells_anywhere, cell_settings, search_cells
 from dkernel.training.cells.update import CellUpdate, update_cell_machine
 from dkernel.training.residual import Residual, ResidualRows
-from dkernel.training.selection.descent import Place
+from dkernel.training.selection.descent import SettingIndex
 from dkernel.training.selection.evaluation import FitValidationSplit, StageScores
 from dkernel.training.selection.local_stage import RaceObjective, Stage
 from dkernel.training.selection.metric_learning import MOST_METRIC_COLUMNS
@@ -127,9 +127,9 @@ class CellStage(Stage):
         rows: int,
         start: StageScores,
         shared: F32,
-        place: Place | None,
-    ) -> tuple[F64, Place]:
-        """Fit one cell of all rows to the residual, with the settings of `place`, or the best of half."""
+        setting: SettingIndex | None,
+    ) -> tuple[F64, SettingIndex]:
+        """Fit one cell of all rows to the residual, with the settings of `setting`, or the best of half."""
         spread = np.flatnonzero(shared.any(axis=0))
         inputs, root = objective.prepared["cells"], np.ascontiguousarray(shared[np.ix_(spread, spread)])
         X, X_judged = (np.ascontiguousarray(inputs(block)[:, spread]) for block in (split.X[:rows], split.X_judged))
@@ -137,20 +137,20 @@ class CellStage(Stage):
         weight = np.ones(rows) if split.weight is None else split.weight[:rows] / split.weight[:rows].mean()
 
         @cache
-        def losses(place: Place, n: int) -> F64:
+        def losses(setting: SettingIndex, n: int) -> F64:
             cell: Cell = fit_cell(
-                X[:n], root, objective.loss, Y[:n], start.fitted[:n], weight[:n], cell_settings(place)
+                X[:n], root, objective.loss, Y[:n], start.fitted[:n], weight[:n], cell_settings(setting)
             )
             return objective.losses(split, (start.judged + cell.scores(X_judged)).astype(np.float32))
 
-        def mean_loss(place: Place) -> float:
-            return float(np.average(losses(place, rows // 2), weights=split.weight_judged))
+        def mean_loss(setting: SettingIndex) -> float:
+            return float(np.average(losses(setting, rows // 2), weights=split.weight_judged))
 
-        best = place or best_cells_anywhere(mean_loss)
+        best = setting or best_cells_anywhere(mean_loss)
         return losses(best, rows), best
 
     def fit(
-        self, residual: Residual, survey: SurveyResult, recipe: Recipe, callback: Callback, place: Place | None
+        self, residual: Residual, survey: SurveyResult, recipe: Recipe, callback: Callback, setting: SettingIndex | None
     ) -> LocalStage:
         """Cut the rows into cells, choose width and ridge on a few, fit all of them, and keep them where they help."""
         residual.run.progress.phase("prepare cells")
@@ -185,10 +185,10 @@ class CellStage(Stage):
         loss, outputs = residual.objective.loss.judged_by(BY_LOSS), residual.objective.targets.outputs
         fitter = CellFitter(loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
 
-        def choose() -> tuple[Place, tuple[float, float, float]]:
+        def choose() -> tuple[SettingIndex, tuple[float, float, float]]:
             rows.sort()
             residual.run.progress.phase("choose width and ridge of cells")
-            return _choose(residual, fitter, rows, place, recipe.effort)
+            return _choose(residual, fitter, rows, setting, recipe.effort)
 
         best, (before, after, error) = journal.stage("cells-settings", choose)
         settings = cell_settings(best)
@@ -256,9 +256,9 @@ def _judge(
 
 
 def _choose(
-    residual: Residual, fitter: CellFitter, rows: SortedRows, start: Place | None, effort: str
-) -> tuple[Place, tuple[float, float, float]]:
-    """The place of the smallest loss on the held-out rows of a few cells, with their loss without cells, this loss, and
+    residual: Residual, fitter: CellFitter, rows: SortedRows, start: SettingIndex | None, effort: str
+) -> tuple[SettingIndex, tuple[float, float, float]]:
+    """The setting of the smallest loss on held-out rows of a few cells, with their loss without cells, this loss, and
     the standard error of the difference.
 
     Parameters
@@ -270,14 +270,14 @@ def _choose(
     small = replace(fitter, limit=min(fitter.limit, TRIED_CELL_ROWS))
 
     @cache
-    def losses(place: Place) -> F64:
+    def losses(setting: SettingIndex) -> F64:
         rows_and_losses = judge_settings(
-            residual.run.executor, small, rows.numbers, parts, cell_settings(place), rows.key
+            residual.run.executor, small, rows.numbers, parts, cell_settings(setting), rows.key
         )
         return rows_and_losses if rows_and_losses[0].any() else NO_ROWS
 
-    def loss(place: Place, row: int = 2) -> float:
-        return float(np.average(losses(place)[row], weights=losses(place)[0]))
+    def loss(setting: SettingIndex, row: int = 2) -> float:
+        return float(np.average(losses(setting)[row], weights=losses(setting)[0]))
 
     before = inf if start is None or not residual.judges else loss(start, 1)
     best = search_cells(loss, start, effort, before)

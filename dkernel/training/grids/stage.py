@@ -32,7 +32,7 @@ from dkernel.training.grids.inputs import category_groups, feature_names, find_g
 from dkernel.training.grids.search import STEPS, TRIED_GRIDS, GridRows, GridTrials, first_settings, search_settings
 from dkernel.training.grids.update import update_grid_machine
 from dkernel.training.residual import GROUP_SAMPLE, Residual, ResidualRows
-from dkernel.training.selection.descent import Place
+from dkernel.training.selection.descent import SettingIndex
 from dkernel.training.selection.evaluation import Fidelity, FitValidationSplit, StageScores
 from dkernel.training.selection.local_stage import RaceObjective, Stage, constant_scores
 from dkernel.training.stage_result import LocalStage
@@ -64,7 +64,7 @@ def automatic_grids(n: int, effort: str = "normal") -> int:
     return int(np.clip(wanted, LEAST_GRIDS, most))
 
 
-def grids_of(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
+def limit_grids(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
     """Most grids of a recipe; "auto" has no more than the client holds."""
     wanted = recipe.settings(Grids).n_grids
     if isinstance(wanted, int):
@@ -122,7 +122,7 @@ class GridStage(Stage):
         copies the coefficients of the bins that have rows into the model file, with a mask of these bins.
         """
         sizes, bins = Sizes.of(n, p, recipe), 1 << code_bits(n, outputs)
-        grids = grids_of(recipe, sizes, outputs)
+        grids = limit_grids(recipe, sizes, outputs)
         group, few = group_size(grids, outputs, code_bits(n, outputs)), tried_rows(n, p, grids)
         rows, tables = float(n) * grids + float(SEARCHED) * few, bins * float(grids + SEARCHED)
         coef, task = grids * bins * 2 * outputs, group * bins * 8 * (outputs + 2)
@@ -164,7 +164,7 @@ class GridStage(Stage):
         rows: int,
         start: StageScores,
         shared: GridSettings,
-        place: Place | None,  # noqa: ARG002 - the settings are those of all samples
+        setting: SettingIndex | None,  # noqa: ARG002 - the settings are those of all samples
     ) -> tuple[F64, None]:
         """Fit few grids to the residual of a global stage."""
         few = split.part(Fidelity(0, rows, len(split.X_judged)))
@@ -176,7 +176,7 @@ class GridStage(Stage):
         survey: SurveyResult,
         recipe: Recipe,
         callback: Callback,
-        place: Place | None,  # noqa: ARG002 - few rows tell what many need wrongly
+        setting: SettingIndex | None,  # noqa: ARG002 - few rows tell what many need wrongly
     ) -> LocalStage:
         """Search settings on a sample, fit groups of grids as long as the holdout gains; keep them where it does."""
         residual.run.progress.phase("prepare grids")
@@ -185,7 +185,7 @@ class GridStage(Stage):
         inputs = GridInputs(survey.moments.mean, groups)
         settings = first_settings(inputs, survey.scaling("standard"))
         sizes = replace(residual.fit.sizes, components=residual.objective.components.map.n_components)
-        n_grids = grids_of(recipe, sizes, outputs)
+        n_grids = limit_grids(recipe, sizes, outputs)
         if residual.judges:
             residual.run.progress.phase("search the settings of grids")
             gamma, odds, scores = residual.run.journal.stage(

@@ -123,7 +123,7 @@ class CandidateSpace:
         is_open = self.recipe.kernel == self.recipe.gamma == "auto" and self.recipe.metric in ("auto", "identity")
         return is_open and self.layout.numeric
 
-    def metric_of(self, candidate: Candidate) -> str:
+    def choose_metric(self, candidate: Candidate) -> str:
         """The metric to learn for the kernel of a candidate, "identity" for none."""
         if self.recipe.metric != "auto":
             return self.recipe.metric

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from dkernel.features import Scaling
 from dkernel.kernels import Kernel
 from dkernel.model.serialization import stored
-from dkernel.training.selection.descent import Place
+from dkernel.training.selection.descent import SettingIndex
 from dkernel.training.selection.ways import Way
 
 
@@ -58,6 +58,6 @@ class SelectedModel:
     enough: int | None = None
     ways: tuple[Way, ...] = ()
     fallback: Way | None = None
-    findings: dict[Way, Place | None] = field(default_factory=dict)
+    findings: dict[Way, SettingIndex | None] = field(default_factory=dict)
     alpha: float | None = None
     loss: str | None = None

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-Place = tuple[int, ...]
+SettingIndex = tuple[int, ...]
 """Number of a setting on each axis."""
 Move = tuple[int, ...]
 """Steps on each axis."""
@@ -33,26 +33,28 @@ def until_worse(path: Iterable[T], loss: Callable[[T], float], share: float = 1.
         least = loss(item)
 
 
-def descend(loss: Callable[[Place], float], place: Place, sizes: Place, moves: Sequence[Move]) -> Place:
-    """Repeat each of these moves while the loss falls, forwards and then backwards; the place where the walk ends.
+def descend(
+    loss: Callable[[SettingIndex], float], setting: SettingIndex, sizes: SettingIndex, moves: Sequence[Move]
+) -> SettingIndex:
+    """Repeat each of these moves while the loss falls, forwards and then backwards; return the last setting.
 
     Parameters
     ----------
-    loss : asked again for places that were visited, so it should remember them
+    loss : asked again for settings that were visited, so it should remember them
     sizes : settings of each axis
 
     Examples
     --------
-    >>> descend(lambda place: (place[0] - 4) ** 2 + place[1], (2, 1), (6, 3), moves=((1, 0), (0, 1)))
+    >>> descend(lambda setting: (setting[0] - 4) ** 2 + setting[1], (2, 1), (6, 3), moves=((1, 0), (0, 1)))
     (4, 0)
     """
     for move, direction in product(moves, (1, -1)):
-        place = min(until_worse(_path(place, [direction * step for step in move], sizes), loss), key=loss)
-    return place
+        setting = min(until_worse(_path(setting, [direction * step for step in move], sizes), loss), key=loss)
+    return setting
 
 
-def _path(place: Place, steps: Sequence[int], sizes: Place) -> Iterator[Place]:
-    """This place and those after it, as far as the axes go."""
-    while all(0 <= at < size for at, size in zip(place, sizes, strict=True)):
-        yield place
-        place = tuple(at + step for at, step in zip(place, steps, strict=True))
+def _path(setting: SettingIndex, steps: Sequence[int], sizes: SettingIndex) -> Iterator[SettingIndex]:
+    """This setting and those after it, as far as the axes go."""
+    while all(0 <= at < size for at, size in zip(setting, sizes, strict=True)):
+        yield setting
+        setting = tuple(at + step for at, step in zip(setting, steps, strict=True))

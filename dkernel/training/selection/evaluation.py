@@ -288,7 +288,7 @@ def _mean(values: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
     return float(np.mean(values) if weight is None else np.average(values.mean(axis=1), weights=weight))
 
 
-def moment_of(
+def measure_gradient_moment(
     kernel: Kernel,
     scaling: Scaling,
     split: FitValidationSplit,

@@ -20,7 +20,7 @@ from dkernel.training.selection.evaluation import (
     Fidelity,
     FitValidationSplit,
     evaluate_candidate,
-    moment_of,
+    measure_gradient_moment,
 )
 from dkernel.training.selection.joint_loss import fit_linear, linear_flops
 
@@ -128,7 +128,7 @@ class Judge:
         calls = [
             Call(
                 f"{self.key}-moment-{self.calls}-{part}",
-                moment_of,
+                measure_gradient_moment,
                 (candidate.kernel, candidate.scaling, self.kept, result.coef, self.within(fidelity), seed, part),
             )
             for part in range(MOMENT_PARTS)

@@ -41,7 +41,7 @@ def given_landmarks(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Rec
     return recipe.replace(landmarks=GIVEN, n_components=len(Z)), Z
 
 
-def landmarks_of(
+def choose_landmarks(
     recipe: Recipe, kernel: Kernel, scaling: Scaling, split: ReservoirSplit, sizes: Sizes, targets: Targets
 ) -> tuple[NDArray[np.floating], ReservoirSplit]:
     """Choose landmarks by the recipe's rule; return them scaled, and the reservoir with their rows after all others."""

@@ -24,7 +24,7 @@ from dkernel.streaming.cost import Cost
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.residual import Residual, ResidualRows
-from dkernel.training.selection.descent import Place
+from dkernel.training.selection.descent import SettingIndex
 from dkernel.training.selection.evaluation import FitValidationSplit, StageScores
 from dkernel.training.stage_result import LocalStage
 
@@ -110,8 +110,8 @@ class Stage(ABC):
         rows: int,
         start: StageScores,
         shared: Any,
-        place: Place | None,
-    ) -> tuple[F64, Place | None]:
+        setting: SettingIndex | None,
+    ) -> tuple[F64, SettingIndex | None]:
         """Fit it to `rows` rows of the reservoir; return losses of the rows that judge (judged,), and its settings.
 
         It runs on a worker.
@@ -120,18 +120,18 @@ class Stage(ABC):
         ----------
         start : scores of the global stage
         shared : as `learn` gave it
-        place : of settings that were found on fewer rows; None for a search
+        setting : the one that was found on fewer rows; None for a search
         """
 
     @abstractmethod
     def fit(
-        self, residual: Residual, survey: SurveyResult, recipe: Recipe, callback: Callback, place: Place | None
+        self, residual: Residual, survey: SurveyResult, recipe: Recipe, callback: Callback, setting: SettingIndex | None
     ) -> LocalStage:
         """Fit it to the residual of all rows, and keep it where the holdout gains.
 
         Parameters
         ----------
-        place : of the settings that a race has found; None without one
+        setting : the one that a race has found; None without one
         """
 
     @abstractmethod

@@ -69,7 +69,7 @@ def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
     drawing, ways, objective = choice.drawing, choice.ways, choice.objective
     space = CandidateSpace(recipe, survey, rows, drawing, choice.encoding)
     candidates = space.candidates()
-    if len(ways) < 2 and len(candidates) == 1 and space.metric_of(candidates[0]) == "identity":
+    if len(ways) < 2 and len(candidates) == 1 and space.choose_metric(candidates[0]) == "identity":
         return SelectedModel(candidates[0].kernel, candidates[0].scaling, {}, ways=tuple(ways))
     # An exact map is its kernel, as landmarks have it, and has the components that it has.
     drawn = None if drawing is None or is_complete(drawing.features) else drawing

@@ -17,7 +17,7 @@ from dkernel.numerics.array_types import F64
 from dkernel.solvers.sizes import LEAST_COMPONENTS
 from dkernel.streaming.execution.base import Call
 from dkernel.training.selection.candidates import Candidate
-from dkernel.training.selection.descent import Place
+from dkernel.training.selection.descent import SettingIndex
 from dkernel.training.selection.evaluation import Fidelity, FitValidationSplit, StageScores, candidate_scores
 from dkernel.training.selection.judge import Judge
 from dkernel.training.selection.local_stage import RaceObjective, Stage, constant_scores
@@ -82,7 +82,7 @@ class Race:
     kernel: Candidate | None = None
     ways: list[Way] = field(init=False)
     curves: dict[Way, Curve] = field(default_factory=dict)
-    findings: dict[Way, Place | None] = field(default_factory=dict)
+    findings: dict[Way, SettingIndex | None] = field(default_factory=dict)
     learned: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -222,8 +222,8 @@ class Race:
         starts = self._starts(ways, rows)
         calls = [self._call(way, rows, starts[way.features]) for way in ways]
         trials = self.judge.executor.compute(calls)[0]
-        for way, (losses, place) in zip(ways, trials, strict=True):
-            self.findings[way] = place
+        for way, (losses, setting) in zip(ways, trials, strict=True):
+            self.findings[way] = setting
             self.curves.setdefault(way, Curve()).losses[rows] = losses
 
     def drop_losers(self, margin: float, of_kernel: float, n: int | None = None) -> None:

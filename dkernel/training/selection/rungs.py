@@ -254,7 +254,7 @@ def learn_metrics(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) 
 
 def learn_metric(search: Search, start: Candidate, fidelity: Fidelity) -> Trial:
     """Fit and learn a metric in rounds; return the best trial, or the start if the metric is no clear gain."""
-    space, judge, kind = search.space, search.judge, search.space.metric_of(start)
+    space, judge, kind = search.space, search.judge, search.space.choose_metric(start)
     before = judge.trials([start], fidelity)[0]
     if kind == "identity":
         return before

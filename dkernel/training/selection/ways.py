@@ -53,7 +53,7 @@ def is_open(recipe: Recipe) -> bool:
     return SOLVERS[recipe.solver].in_rounds and all(getattr(recipe, name) == getattr(Recipe, name) for name in OPEN)
 
 
-def ways_of(recipe: Recipe, stages: Collection[str]) -> tuple[Way, ...]:
+def open_ways(recipe: Recipe, stages: Collection[str]) -> tuple[Way, ...]:
     """The ways that a recipe leaves open, the simplest first, given the local stages that the budget allows; several
     run a race.
 
@@ -62,11 +62,11 @@ def ways_of(recipe: Recipe, stages: Collection[str]) -> tuple[Way, ...]:
 
     Examples
     --------
-    >>> [way.text for way in ways_of(Recipe(), ["grids", "cells"])]
+    >>> [way.text for way in open_ways(Recipe(), ["grids", "cells"])]
     ['components', 'grids', 'components + grids', 'components + cells']
-    >>> [way.text for way in ways_of(Recipe(local="cells"), ["cells"])]
+    >>> [way.text for way in open_ways(Recipe(local="cells"), ["cells"])]
     ['cells', 'components + cells']
-    >>> [way.text for way in ways_of(Recipe(local="grids", gamma=0.5), ["grids"])]
+    >>> [way.text for way in open_ways(Recipe(local="grids", gamma=0.5), ["grids"])]
     ['components + grids']
     """
     behind = tuple(Way(local=word) for word in stages)

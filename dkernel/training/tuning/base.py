@@ -16,9 +16,9 @@ from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.progress import Progress
 from dkernel.training.ask import Ask, digest_of_rows
-from dkernel.training.checkpoint import run_of
+from dkernel.training.checkpoint import describe_run
 from dkernel.training.selection.candidates import SelectedModel
-from dkernel.training.tuning.search_space import Budget, SearchCandidate, candidates_of, scale_gammas
+from dkernel.training.tuning.search_space import Budget, SearchCandidate, make_candidates, scale_gammas
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +56,13 @@ class ParameterSearch(ABC):
         self.began, self.journal = asked.clock(), Journal()
         self._choices: dict[str, SelectedModel] = {}
         recipe, source = asked.recipe.for_columns(asked.source.columns), asked.source
-        self.candidates = candidates_of(recipe, asked.grid, source.n_in, bool(source.objects), self.fitted)
+        self.candidates = make_candidates(recipe, asked.grid, source.n_in, bool(source.objects), self.fitted)
         # Everything that a fit would refuse is refused now, for every candidate.
         self.asks = {c.of_map: self._ask(c.recipe) for c in self.candidates}
         kernels = [ask.recipe.kernels[0] for ask in self.asks.values()]
         for gamma in {ask.recipe.gamma: None for ask in self.asks.values()}:
             check_gamma(kernels, gamma)
-        self.identity = run_of(source, recipe, digest_of_rows(self.judges))
+        self.identity = describe_run(source, recipe, digest_of_rows(self.judges))
         values = {name: [str(c.asked[name]) for c in self.candidates] for name in self.candidates[0].asked}
         words = {name: " | ".join(dict.fromkeys(axis)) for name, axis in values.items()}
         self.identity["recipe"] |= {"grid": words, "budget": repr(self.budget)}

@@ -192,7 +192,7 @@ class HalvingSearch(ParameterSearch):
     def _ask(self, recipe: Recipe) -> Ask:
         return Ask.of(self.source, recipe, self.executor, validation=self.judges)
 
-    def _run_of(self, key: str) -> FitRun:
+    def _make_run(self, key: str) -> FitRun:
         return FitRun(self.executor, key, self.progress, self.journal, scratch=self.scratch)
 
     def _columns_in_race(self, columns: int) -> int:
@@ -207,7 +207,7 @@ class HalvingSearch(ParameterSearch):
 
     def run(self) -> dict[str, Any]:
         """The race, as the journal keeps it."""
-        base, run = self.base, self._run_of(self.base.key)
+        base, run = self.base, self._make_run(self.base.key)
         reader = BlockReader(self.executor, base.source, base.plan.kept)
         try:
             fit = learn_labels(base, run, read_survey(base, run, reader), reader)
@@ -242,7 +242,7 @@ class HalvingSearch(ParameterSearch):
         recipe = candidate.recipe
         name = f"choice-{recipe.kernel}-{recipe.gamma}-{recipe.metric}-{recipe.scale}"
         name = "choice-" + hashlib.sha256(name.encode()).hexdigest()[:12]
-        fit = learn_labels(self.asks[candidate.of_map], self._run_of(self.key), base.survey, base.reader)
+        fit = learn_labels(self.asks[candidate.of_map], self._make_run(self.key), base.survey, base.reader)
         fit = replace(fit, recipe=fit.recipe.replace(loss=parse_loss(fit.recipe.loss).text))
         split = base.split(base.sizes)
         return self._choose_once(candidate, name, lambda: choose_model(fit, split, stage=name))

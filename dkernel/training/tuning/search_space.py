@@ -77,7 +77,7 @@ class SearchCandidate:
     of_map: tuple[Any, ...] = field(default=())
 
 
-def candidates_of(
+def make_candidates(
     recipe: Recipe, grid: Mapping[str, Sequence[Any]] | None, p: int, objects: bool, fitted: bool = False
 ) -> list[SearchCandidate]:
     """Every combination of the axes: those of the grid, and gamma, metric and alpha where the recipe leaves them open.

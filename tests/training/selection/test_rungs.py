@@ -60,7 +60,7 @@ class GammaSpace:
     def grid(self, _):
         return (0.5, 1.0, 2.0)
 
-    def metric_of(self, _):
+    def choose_metric(self, _):
         return "identity"
 
     def candidates(self):
