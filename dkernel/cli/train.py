@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from dkernel.model.recipe import Recipe
     from dkernel.training.checkpoint import Checkpoint
 
-OF_MAPS = ("rank", "sampling", "form")  # which the transformers of Python have
-RECIPE = {name: p for name, p in PARAMETERS.items() if name not in (*OF_MAPS, "rounds")}
+RECIPE = {name: p for name, p in PARAMETERS.items() if name not in ("sampling", "rounds")}
 """The parameters of the recipe that have an option."""
 _TEXT = ("positive", "kernel", "categorical", "date_format", "local")  # of which a number is text too
 

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
 from dkernel.estimators.docstrings import fill_docstrings
+from dkernel.features import FORMS
 from dkernel.kernels import Kernel
 from dkernel.model.local.binning import MOST_BITS
 from dkernel.model.local_settings import LocalSettings, sections
 from dkernel.model.parameters import PARAMETERS, hint_for_removed
-from dkernel.model.recipe_checks import Parameter, positive_number, real, refusal, whole, word_or
+from dkernel.model.recipe_checks import Parameter, positive_number, real, refusal, whole, word, word_or
 from dkernel.numerics.validation import nearest_name
 
 KernelLike = str | Kernel
@@ -119,6 +120,8 @@ _COUNTS = ("n_components", "n_map_components", "n_clusters", "n_grids", "max_ite
 _CHECKED: Mapping[str, Parameter] = {
     **{name: Parameter(name, None, "", whole(1)) for name in _COUNTS},
     "n_bins": Parameter("n_bins", None, "", _bins),
+    "rank": Parameter("rank", None, "", whole(1)),
+    "form": Parameter("form", "auto", "", word, ("auto", *FORMS)),
     "n_init": Parameter("n_init", None, "", word_or(whole(1)), ("auto",)),
     "tol": Parameter("tol", None, "", real("a finite number of at least 0", lambda v: 0 <= v < np.inf)),
     "nu": Parameter("nu", None, "", real("a share above 0 and at most 1", lambda v: 0 < v <= 1)),

@@ -26,7 +26,7 @@ class Support(NamedTuple):
 def is_expansion(model: Model) -> bool:
     """True of a machine of solver="exact" whose landmarks are all rows."""
     map = model.map
-    known = map.landmarks is not None and map.rank is None and not map.objects and model.local is None
+    known = map.landmarks is not None and not map.objects and model.local is None
     return known and SOLVERS[model.recipe.solver].in_memory and map.n_components == model.facts["rows"]
 
 

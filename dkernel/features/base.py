@@ -36,12 +36,12 @@ class Coordinates:
     ----------
     n : length of v
     metric : M, float64 (n, n), or a number c for M = c I
-    basis : None for α = v, or B, float64 (n_components, n), for α = B v: a truncated map, or one in blocks
+    basis : None for α = v, or B for α = B v, of a map in blocks
     """
 
     n: int
     metric: float | NDArray[np.float64]
-    basis: NDArray[np.float64] | BlockBasis | None = None
+    basis: BlockBasis | None = None
 
     def expand(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
         """Coefficients of the components, (n_components, ...)."""
@@ -53,9 +53,7 @@ class Coordinates:
 
     def congruence(self, gram: NDArray[np.float64]) -> NDArray[np.float64]:
         """B^T G B: the Gram matrix of the components, seen in these coordinates."""
-        if isinstance(self.basis, BlockBasis):
-            return self.basis.T @ (self.basis.T @ gram).T
-        return gram if self.basis is None else self.basis.T @ gram @ self.basis
+        return gram if self.basis is None else self.basis.T @ (self.basis.T @ gram).T
 
     def norm(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
         """|w| of each column of v (n, outputs), which is the norm of the function in the space of the kernel."""
@@ -64,12 +62,8 @@ class Coordinates:
         return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
     def within(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The v whose `expand` comes nearest to these coefficients of the components."""
-        if isinstance(self.basis, BlockBasis):
-            return self.basis.undone(coefficients)
-        if self.basis is None:
-            return coefficients
-        return np.asarray(np.linalg.lstsq(self.basis, coefficients)[0], np.float64)
+        """The v whose `expand` is these coefficients of the components."""
+        return coefficients if self.basis is None else self.basis.undone(coefficients)
 
 
 class FromArguments:

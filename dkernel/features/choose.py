@@ -187,16 +187,15 @@ class Drawing:
     features: str
     n_in: int
     sampling: str = "auto"
-    form: str = "pairs"
     seed: int = 0
     sparse: bool = False
 
     def map(self, kernel: Kernel, n_components: int) -> FeatureMap:
         """The map of a kernel with numbers."""
         if self.sparse:
-            n = n_components + (n_components % 2 if self.form != "offset" else 0)
-            return FourierMap.draw(kernel, self.n_in, n, self.seed, self.sampling, self.form, sparse=True)
-        return _Draw(self.features, self.n_in, self.sampling, self.form, self.seed).map(kernel, n_components)
+            n = n_components + n_components % 2  # pairs of sine and cosine
+            return FourierMap.draw(kernel, self.n_in, n, self.seed, self.sampling, sparse=True)
+        return _Draw(self.features, self.n_in, self.sampling, "pairs", self.seed).map(kernel, n_components)
 
     def suits(self, kernel: Kernel) -> bool:
         """True if a kernel, whose numbers may still be words, has such a map."""

@@ -22,12 +22,11 @@ from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 from dkernel.numerics.tiling import TILE_COMPONENTS
 
-# Eigenvalues of the landmarks' Gram matrix under SOLVER_FLOOR of the largest are noise of float32 columns: a map of a
-# given rank leaves them out. Without a rank a ridge stands in for the truncation: a Cholesky factor then does what an
-# eigendecomposition would for a twentieth of its price. It also shrinks the directions above it, so it is smaller:
-# on covtype with 5,000 landmarks 1e-6 cost 0.6 points of error against 1e-8 and 1e-9.
-SOLVER_FLOOR = 1e-6
-SOLVER_RIDGE = 1e-9  # a share of the largest eigenvalue: see above
+# Eigenvalues of the landmarks' Gram matrix under 1e-6 of the largest are noise of float32 columns. A ridge stands in
+# for their truncation: a Cholesky factor then does what an eigendecomposition would for a twentieth of its price. It
+# also shrinks the directions above it, so it is smaller: on covtype with 5,000 landmarks 1e-6 cost 0.6 points of error
+# against 1e-8 and 1e-9.
+SOLVER_RIDGE = 1e-9  # a share of the largest eigenvalue
 # A transformer computes in float64 and truncates where float64 ends.
 TRANSFORM_FLOOR = 1e-14
 NYSTROM_STRIP = 256  # rows whose float64 columns one thread makes at one time
@@ -155,17 +154,13 @@ class NystromMap(FeatureMap):
         return vectors[:, :keep] / np.sqrt(values[:keep])
 
     def coordinates(self) -> Coordinates:
-        """α itself with the metric K + ε I; or, at a given rank, w with α = T w and the metric I.
+        """α itself with the metric K + ε I; of more landmarks than a square has room for, w of blocks of them.
 
-        Of more landmarks than a square has room for, w of blocks of them.
+        No solver is given a map of a rank: that is a transformer's.
         """
-        if self.rank is None and self.n_components > MOST_DENSE:
+        if self.n_components > MOST_DENSE:
             return Coordinates(self.n_components, 1.0, self.blocks)
-        if self.rank is None:
-            return Coordinates(self.n_components, _regularize(self._gram()))
-        values, vectors = self._spectrum
-        keep = min(self.rank, int(np.count_nonzero(values > SOLVER_FLOOR * values[0])))
-        return Coordinates(keep, 1.0, vectors[:, :keep] / np.sqrt(values[:keep]))
+        return Coordinates(self.n_components, _regularize(self._gram()))
 
     @cached_property
     def blocks(self) -> BlockBasis:
@@ -201,11 +196,11 @@ class NystromMap(FeatureMap):
         the error of every eigenvalue of K / n. Also the variance at x of a Gaussian process that saw the landmarks
         without noise: a row with a large one is unlike all of them. c^2 flops a row.
         """
-        if self.rank is None and self.n_components > MOST_DENSE:
+        if self.rank is not None:
+            return self._residual(X, lambda K: (K @ self.whitening).T)
+        if self.n_components > MOST_DENSE:
             return self._residual(X, lambda K: self.blocks.T @ K.T)
-        if self.rank is None:
-            return self._residual(X, lambda K: linalg.forward(self._root, K).T)
-        return self._residual(X, lambda K: (K @ self.whitening).T)
+        return self._residual(X, lambda K: linalg.forward(self._root, K).T)
 
     def left_out(self) -> NDArray[np.float64]:
         """r(z) of each landmark by all others: 1 / (K^{-1})_ii, (c,). Not of a given rank."""

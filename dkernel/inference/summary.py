@@ -79,10 +79,10 @@ class FitSummary:
         recipe, facts, columns = header["recipe"], header["facts"], header["columns"]
         columns = columns["n"] if isinstance(columns, Mapping) else len(columns)
         labels = None if header["classes"] is None else header["classes"]["values"]
-        lines, solver = facts.get("chosen", {}), SOLVERS[recipe.get("solver", "psgd")]  # left out of older files
+        lines, solver = facts.get("chosen", {}), SOLVERS[recipe["solver"]]
         form = describe_model(recipe, facts, columns)
         rare, share = _rare_classes(labels, facts.get("counts", ()))
-        asked, held = recipe.get("scoring", BY_LOSS), facts.get("holdout", {})
+        asked, held = recipe["scoring"], facts.get("holdout", {})
         checks = {name: text for name, text in lines.items() if name not in CHOICES} | ({"rare": rare} if rare else {})
         return cls(
             form,

@@ -101,13 +101,6 @@ class Parameters:
         kind="int",
         usual=True,
     )
-    rank: int | None = parameter(
-        None,
-        "Directions of the Nystrom components to keep. None keeps all that the whitening keeps.",
-        or_none(whole(1)),
-        form="N",
-        kind="int",
-    )
     landmarks: str = parameter(
         "uniform",
         'Rule that chooses the landmarks. "stratified" is by class; in Python also an array of landmarks in the units '
@@ -122,12 +115,6 @@ class Parameters:
         "Way in which the frequencies of Fourier features are drawn.",
         word,
         words=_SAMPLINGS,
-    )
-    form: str = parameter(
-        "pairs",
-        "Fourier features: sine and cosine, or cosine with an offset.",
-        word,
-        words=("pairs", "offset", "exponential"),
     )
     loss: str = parameter(
         "auto",
@@ -169,7 +156,6 @@ class Parameters:
         word,
         words=("loss", *_SCORERS_OF_CLASSES, *_SCORERS_OF_NUMBERS),
         of_task={"classify": ("loss", *_SCORERS_OF_CLASSES), "regress": ("loss", *_SCORERS_OF_NUMBERS)},
-        before="loss",
     )
     solver: str = parameter(
         "auto",
@@ -180,7 +166,6 @@ class Parameters:
         'local stages are tried; else "psgd". Blocks of `partial_fit` are always learned by "psgd".',
         word,
         words=("auto", "psgd", "exact", "normal", "pcg", "lbfgs"),
-        before="psgd",
     )
     passes: str | int = parameter(
         "auto",
@@ -198,7 +183,6 @@ class Parameters:
         whole(0),
         form="N",
         kind="int",
-        before=0,
     )
     polish: str | int = parameter(
         "auto",
@@ -208,7 +192,6 @@ class Parameters:
         words=("auto",),
         form="N",
         kind="int",
-        before=0,
     )
     rounds: str | int = parameter(
         "auto",
@@ -229,7 +212,6 @@ class Parameters:
         local_text,
         words=("auto", "none", *STAGES),
         kind=", ".join(stage.__name__ for stage in STAGES.values()),
-        before="none",
         usual=True,
     )
     max_model_size: int | None = parameter(
@@ -239,14 +221,12 @@ class Parameters:
         or_none(size),
         form="SIZE",
         kind="int or str",
-        before=None,
     )
     effort: str = parameter(
         "normal",
         'Work that the choices and `local` "auto" may take: "low" is a quarter and "high" four times as much.',
         word,
         words=("low", "normal", "high"),
-        before="normal",
     )
     max_seconds: float | None = parameter(
         None,
@@ -256,7 +236,6 @@ class Parameters:
         or_none(positive_number()),
         form="N",
         kind="float",
-        before=None,
         group="Run",
     )
     metric: str = parameter(
@@ -289,7 +268,6 @@ class Parameters:
         division,
         words=("random",),
         form="group:COL|time:COL",
-        before="random",
     )
     calibration: str = parameter(
         "auto",
@@ -300,7 +278,6 @@ class Parameters:
         # scikit-learn's CalibratedClassifierCV calls Platt's curve so.
         word_of_spelling({None: "none", "sigmoid": "platt"}),
         words=("auto", "none", "platt", "isotonic"),
-        before="none",
     )
     categorical: str | tuple[str, ...] = parameter(
         "auto",
@@ -311,7 +288,6 @@ class Parameters:
         words=("auto", "none"),
         form="COL,...",
         kind="list",
-        before="auto",
         group="Data",
         usual=True,
     )
@@ -320,7 +296,6 @@ class Parameters:
         "Missing features: mean and 0/1 input, mean, or error. The mean is that of the column.",
         word,
         words=("indicator", "mean", "error"),
-        before="indicator",
         group="Data",
         usual=True,
     )
@@ -329,7 +304,6 @@ class Parameters:
         "Inputs of dates: the seconds with year, month, weekday and hour, or the seconds alone.",
         word,
         words=("calendar", "seconds"),
-        before="calendar",
         group="Data",
     )
     date_format: Mapping[str, str] | None = parameter(
@@ -339,7 +313,6 @@ class Parameters:
         date_format,
         form="COL=FORMAT",
         kind="dict",
-        before=None,
         group="Data",
         hash=False,
     )

@@ -19,7 +19,7 @@ from dkernel.losses.loss import Loss
 from dkernel.losses.losses import parse_loss
 from dkernel.model.local_settings import STAGES, Stage, parse_settings, stage_names, stage_word
 from dkernel.model.parameters import PARAMETERS, Parameters, hint_for_removed
-from dkernel.model.recipe_checks import GIVEN, IN_EVERY_FILE, LABELS, Label
+from dkernel.model.recipe_checks import GIVEN, LABELS, Label
 from dkernel.model.solver_table import SOLVERS
 from dkernel.numerics.validation import nearest_name
 
@@ -27,13 +27,6 @@ __all__ = ["GIVEN", "Label", "Recipe", "SettledRecipe"]
 
 AUTO_KERNELS = ("gaussian", "laplacian")
 CONSTANT = "Polynomial(degree=1, c=1.0)"  # its monomial of degree 0 is all that features="none" has
-# Name -> what there was before the parameter: a text that does not name it means that, and stays what it was.
-YOUNGER: Mapping[str, Any] = {name: p.before for name, p in PARAMETERS.items() if p.before != IN_EVERY_FILE}
-# Name in a model file, the same since the first, -> the setting of the local stage; of others `local` has the settings.
-FLAT = {
-    "grids": {"n_grids": "n_grids", "one_hot": "one_hot"},
-    "cells": {"cell_rows": "rows", "cell_overlap": "overlap", "cell_partitions": "partitions"},
-}
 
 
 @dataclass(frozen=True)
@@ -49,10 +42,10 @@ class Recipe(Parameters):
     >>> recipe = Recipe(kernel="gaussian", gamma=0.05, n_components=2000)
     >>> Recipe.from_dict(recipe.to_dict()) == recipe
     True
-    >>> recipe.replace(form="pair")
+    >>> recipe.replace(scale="standar")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    dkernel.errors.RecipeError: form='pair' is not valid. Did you mean 'pairs'? Possible: pairs | offset | exponential.
+    dkernel.errors.RecipeError: scale='standar' is not valid. Did you mean 'standard'? ...
     """
 
     def __post_init__(self) -> None:
@@ -94,11 +87,6 @@ class Recipe(Parameters):
                 f"landmarks={self.landmarks!r} is for Nystrom features and features={self.features!r} have no "
                 "landmarks. Leave landmarks out, or use features='nystrom'."
             )
-        if isinstance(self.n_components, int) and self.rank is not None and self.rank > self.n_components:
-            raise RecipeError(
-                f"rank={self.rank} is more than n_components={self.n_components}: a map of "
-                f"{self.n_components} components has at most that rank. Lower rank or raise n_components."
-            )
 
     def _check_no_features(self) -> None:
         if not self.names_local:
@@ -107,7 +95,7 @@ class Recipe(Parameters):
                 f"{stage_names()}."
             )
         possible = {"kernel": ("auto", CONSTANT), "gamma": ("auto",), "metric": ("auto", "identity")}
-        for name, words in {**possible, "n_components": ("auto", 1), "rank": (None,)}.items():
+        for name, words in {**possible, "n_components": ("auto", 1)}.items():
             if getattr(self, name) not in words:
                 raise RecipeError(f"{name}={getattr(self, name)!r} has no part in features='none'. Leave {name} out.")
 
@@ -186,25 +174,16 @@ class Recipe(Parameters):
         return self.replace(kernel=repr(kernel.bind_columns(names))) if kernel.column_names else self
 
     def to_dict(self) -> dict[str, Any]:
-        """The parameters as JSON has them, `class_weight` as pairs; those of YOUNGER where they are something else."""
-        names = [f.name for f in fields(self) if f.name not in YOUNGER or getattr(self, f.name) != YOUNGER[f.name]]
-        values = {name: getattr(self, name) for name in names}
+        """The parameters as JSON has them, `class_weight` as pairs."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
         if isinstance(self.class_weight, Mapping):
             values["class_weight"] = [[label, weight] for label, weight in self.class_weight.items()]
-        if isinstance(self.categorical, tuple) and "categorical" in values:
-            values["categorical"] = list(self.categorical)
-        settings = parse_settings(self.local)
-        if settings is not None and settings.word in FLAT:
-            values["local"], given = settings.word, settings.given
-            values |= {name: given[new] for name, new in FLAT[settings.word].items() if new in given}
-            if isinstance(groups := values.get("one_hot"), tuple):
-                values["one_hot"] = [list(group) for group in groups]
-        return values
+        return values | {"categorical": list(self.categorical)} if isinstance(self.categorical, tuple) else values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Recipe":
-        """The recipe that `to_dict` wrote; names left out have their defaults, or the values in YOUNGER."""
-        values = _join_settings({**YOUNGER, **values})
+        """The recipe that `to_dict` wrote; names left out have their defaults."""
+        values = dict(values)
         for name in values:
             _refuse_unknown(name)
         if isinstance(pairs := values.get("class_weight"), list | tuple):
@@ -232,15 +211,6 @@ class Recipe(Parameters):
 
 SettledRecipe = NewType("SettledRecipe", Recipe)
 """The recipe of a model: a fit has settled what the words of the recipe that was asked for left open."""
-
-
-def _join_settings(values: dict[str, Any]) -> dict[str, Any]:
-    """Join the flat settings of the local stage in a model file into one value; drop those of other stages."""
-    given = {old: values.pop(old) for names in FLAT.values() for old in names if old in values}
-    stage = values["local"]
-    names = FLAT.get(stage, {}) if isinstance(stage, str) else {}
-    settings = {new: given[old] for old, new in names.items() if old in given}
-    return {**values, "local": STAGES[stage](**settings)} if settings else values
 
 
 def _refuse_unknown(name: str) -> None:

@@ -15,7 +15,6 @@ from dkernel.errors import RecipeError
 Label = bool | int | float | str
 GIVEN = "given"  # landmarks that were no rule's choice: the model holds them
 LABELS = (bool, int, float, str)
-IN_EVERY_FILE = "in every file"  # `before` of a parameter that all model files name
 
 
 def keep(p: "Parameter", value: Any) -> Any:  # noqa: ARG001 - a check of a parameter
@@ -36,8 +35,6 @@ class Parameter:
     form : values beside the words, as the command shows them, "N"
     kind : values beside the words in Python, "int"
     of_task : task -> the words that it has there, if fewer
-    before : value of a model file that does not name it, which is what there was before the parameter; IN_EVERY_FILE
-        for the parameters that every file names
     group : of the options, as the help of the command shows them
     usual : whether the short help has it
     """
@@ -50,7 +47,6 @@ class Parameter:
     form: str = ""
     kind: str = ""
     of_task: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    before: Any = IN_EVERY_FILE
     group: str = "Model"
     usual: bool = False
 

@@ -29,7 +29,7 @@ def certificate(
     c, p = len(map.landmarks), n_terms(map.landmarks)
     # The mean over 2,000 rows is within a few percent of that over all rows, and takes a hundredth of a fit's flops.
     rows = int(min(len(X), 2000, max(0.01 * flops / (c * c + pass_flops(1, p, c)), 100)))
-    X, own = X[:rows], NystromMap(map.kernel, map.landmarks, map.rank)  # its squares end with this function
+    X, own = X[:rows], NystromMap(map.kernel, map.landmarks)  # its squares end with this function
     left = own.residual(X) if known is None else np.maximum(own.beyond(X, known[1]), 0.0)
     mean = float(np.mean(map.kernel.diag(wide(X))))
     figures = {

@@ -313,7 +313,7 @@ def _with_landmarks(objective: Objective, map: FeatureMap, landmarks: int) -> Ob
 def _with_few_landmarks(objective: Objective) -> Objective:
     """The objective with as many landmarks as are needed to tell one alpha from another."""
     map = objective.components.map
-    if map.landmarks is None or map.n_components <= JUDGED_COMPONENTS or map.rank is not None:
+    if map.landmarks is None or map.n_components <= JUDGED_COMPONENTS:
         return objective
     return _with_landmarks(objective, map, JUDGED_COMPONENTS)
 
@@ -321,7 +321,7 @@ def _with_few_landmarks(objective: Objective) -> Objective:
 def _is_expansion(objective: Objective, X: Any) -> bool:
     """True if the rows are the landmarks, in their order."""
     map = objective.components.map
-    if map.landmarks is None or map.rank is not None or map.n_components != len(X):
+    if map.landmarks is None or map.n_components != len(X):
         return False
     Z = map.landmarks  # these may have been given, in another order
     given = isinstance(Z, np.ndarray) and Z.dtype.kind != "O"

@@ -60,7 +60,7 @@ def setup_flops(sizes: Sizes, recipe: Recipe) -> float:
 
 def _is_sketched(sizes: Sizes, recipe: Recipe) -> bool:
     """True if a sketch does in place of squares of the components."""
-    return sizes.components > MOST_DENSE and recipe.rank is None and SOLVERS[recipe.solver].prepared
+    return sizes.components > MOST_DENSE and SOLVERS[recipe.solver].prepared
 
 
 def _squares(sizes: Sizes, recipe: Recipe) -> int:
@@ -74,7 +74,7 @@ def _squares(sizes: Sizes, recipe: Recipe) -> int:
     landmarks, D = by_landmarks(recipe.features, auto=True), sizes.components
     if _is_sketched(sizes, recipe):
         return _wide_client(D, by_landmarks(recipe.features))
-    if not SOLVERS[recipe.solver].prepared or recipe.rank is not None:
+    if not SOLVERS[recipe.solver].prepared:
         return SOLVER_CLASSES[recipe.solver].client_squares(D) * 8 * D * D
     factors = len(ALPHA_PATH) if recipe.alpha == "auto" and not sizes.large else 1
     return max(2 + 2 * landmarks, landmarks + factors) * 8 * D * D

@@ -165,7 +165,7 @@ class _CovarianceEstimate:
 
 def needs_sketch(coordinates: Coordinates) -> bool:
     """True if a square of the coordinates has no room, so that a sketch of the sample must do."""
-    return coordinates.n > MOST_DENSE and not isinstance(coordinates.basis, np.ndarray)
+    return coordinates.n > MOST_DENSE
 
 
 def _dense(sampled: SampledObjective, n: int, flops: float, polished: bool) -> _CovarianceEstimate:

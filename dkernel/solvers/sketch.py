@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.features.base import Coordinates, in_tiles
-from dkernel.features.block_coordinates import BLOCK_COLUMNS, BlockBasis
+from dkernel.features.block_coordinates import BLOCK_COLUMNS
 from dkernel.model.model import ScaledComponents
 from dkernel.numerics import tiling
 from dkernel.numerics.array_types import F32
@@ -148,7 +148,7 @@ def _to_coordinates(coordinates: Coordinates, i: int, part: F32) -> F32:
 
 def _whiten(coordinates: Coordinates, i: int, part: NDArray[np.float64]) -> NDArray[np.float64]:
     """The columns of slice i, one a row, in the coordinates w."""
-    if isinstance(coordinates.basis, BlockBasis):
+    if coordinates.basis is not None:
         return coordinates.basis.T.of(i, part)
     assert isinstance(coordinates.metric, float)
     return np.asarray(part / np.sqrt(coordinates.metric))

@@ -188,8 +188,8 @@ def digest_of_rows(rows: Block | None) -> str:
 
 
 def resolve_map(source: Source, recipe: Recipe, sizes: Sizes, landmarks: Any) -> str:
-    """The kind of the map: Nystrom for given landmarks, a rule for them, or a rank; a kernel without it is refused."""
-    if recipe.features == "auto" and (landmarks is not None or recipe.landmarks != "uniform" or recipe.rank):
+    """The kind of the map: Nystrom for given landmarks, or a rule for them; a kernel without it is refused."""
+    if recipe.features == "auto" and (landmarks is not None or recipe.landmarks != "uniform"):
         return "nystrom"
     kernel = recipe.kernels[0].bind_columns(source.columns)
     if source.sparse:

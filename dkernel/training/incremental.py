@@ -131,7 +131,7 @@ def constant_model(
     rows : that have been seen; the first is the landmark of a coefficient of 0, which tells the kind of rows
     """
     kernel = recipe.kernels[0].bind_columns(columns).bind(lambda *_: 1.0)
-    settled = {"kernel": repr(kernel), "features": "nystrom", "n_components": 1, "rank": None, "landmarks": "uniform"}
+    settled = {"kernel": repr(kernel), "features": "nystrom", "n_components": 1, "landmarks": "uniform"}
     settled |= {"loss": parse_loss(recipe.loss).text, "alpha": 0.0, "polish": 0, "rounds": 1, "local": "none"}
     settled |= {"scale": "none", "metric": "identity", "calibration": "none"}
     p = 1 if isinstance(rows.X, SparseRows) else rows.X.shape[1]

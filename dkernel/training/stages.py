@@ -82,7 +82,7 @@ class Fit:
         if by_landmarks(features):
             return None
         recipe, source = self.recipe, self.ask.source
-        return Drawing(features, source.n_in, recipe.sampling, recipe.form, recipe.seed, source.sparse)
+        return Drawing(features, source.n_in, recipe.sampling, recipe.seed, source.sparse)
 
     def split(self, sizes: Sizes) -> ReservoirSplit:
         """Divide the reservoir into holdout, landmarks and samples."""
@@ -224,7 +224,7 @@ def _joint_loss(fit: Fit) -> Loss | None:
     recipe, sizes = fit.recipe, fit.sizes
     is_open = recipe.loss == recipe.features == recipe.n_components == "auto" and recipe.landmarks == "uniform"
     ends = fit.solver.reaches_optimum(recipe.polish == "auto" and sizes.polish > 0)
-    if not (is_open and ends) or recipe.rank or recipe.curve or fit.ask.landmarks is not None:
+    if not (is_open and ends) or recipe.curve or fit.ask.landmarks is not None:
         return None
     several = fit.targets.classes is not None and fit.targets.outputs > 1
     return LOSSES["softmax"] if several and sizes.p <= sizes.components else None
@@ -269,7 +269,7 @@ def _make_map(fit: Fit, chosen: SelectedModel, sizes: Sizes) -> tuple[FeatureMap
             run.note("n_components", f"{map.n_components:,}: the kernel has no more")
         return map, split
     if given is not None:
-        return NystromMap(kernel, scaling.apply(given), recipe.rank), split
+        return NystromMap(kernel, scaling.apply(given)), split
 
     def select() -> tuple[Any, Block, Block]:
         Z, chosen_split = choose_landmarks(recipe, kernel, scaling, split, sizes, fit.targets)
@@ -280,7 +280,7 @@ def _make_map(fit: Fit, chosen: SelectedModel, sizes: Sizes) -> tuple[FeatureMap
     else:
         run.progress.phase("choose landmarks")
         Z, landmarks, sample = run.journal.stage("landmarks", select)
-    return NystromMap(kernel, Z, recipe.rank), replace(split, landmarks=landmarks, sample=sample)
+    return NystromMap(kernel, Z), replace(split, landmarks=landmarks, sample=sample)
 
 
 def prepare_problem(fit: Fit, chosen: SelectedModel) -> FitProblem:

@@ -88,19 +88,6 @@ def test_solver_coordinates_measure_the_functions_norm(kernel):
     np.testing.assert_allclose(np.einsum("ij,ij->j", v, coordinates.metric @ v), norms, rtol=1e-5)
 
 
-def test_solver_coordinates_of_a_given_rank_are_whitened():
-    X, Z = points(50), points(40, seed=1)
-    map = NystromMap(Gaussian(0.3), Z, rank=10)
-    coordinates = map.coordinates()
-    v = np.random.default_rng(2).standard_normal((coordinates.n, 2))
-    assert coordinates.metric == 1.0
-    np.testing.assert_allclose(map.components(X) @ coordinates.expand(v), map(X) @ v, atol=1e-9)
-    gradient = np.random.default_rng(3).standard_normal((40, 2))
-    np.testing.assert_allclose((coordinates.reduce(gradient) * v).sum(), (gradient * coordinates.expand(v)).sum())
-    S = map.components(X).T @ map.components(X)
-    np.testing.assert_allclose(coordinates.congruence(S), map(X).T @ map(X), atol=1e-8)
-
-
 @pytest.mark.parametrize("m", [1, 37, 512, 1030])
 def test_float32_columns_are_the_float64_ones(kernel, m):
     X = points(TILE_ROWS)

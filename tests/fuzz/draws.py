@@ -21,7 +21,6 @@ CHOICES = {name: p.words for name, p in TABLE.items() if p.words}
 NUMBERS: dict[str, tuple[Any, ...]] = {
     "gamma": (1e-6, 0.001, 0.1, 1.0, 30.0, 1e4),
     "n_components": (1, 2, 7, 16, 32, 64, 100, 200, 300),
-    "rank": (1, 5, 20, 500),
     "passes": (1, 2, 3, 7),
     "patience": (1, 3),
     "polish": (0, 1, 4),
@@ -39,9 +38,9 @@ ESTIMATOR_ONLY = ("class_weight",)
 OF_GAMMA = ("auto", "gaussian", "rbf", "laplacian")
 NOWHERE = ("rounds",)
 """Set by neither."""
-# Rank, sampling and form are those of maps alone; they are drawn so that a case keeps its other settings.
+# Sampling is that of maps; it is drawn so that a case keeps its other settings.
 CHANCE = {"loss": 0.5, "kernel": 0.85, "n_components": 0.75, "features": 0.5, "solver": 0.4, "gamma": 0.4,
-          "rank": 0.0, "sampling": 0.0, "form": 0.0,
+          "sampling": 0.0,
           "calibration": 0.1, "class_weight": 0.08, "positive": 0.08, "holdout": 0.2, "patience": 0.1}  # fmt: skip
 OTHERWISE = 0.2
 COHERENT = 0.85  # share of the cases whose loss fits the task and whose solver fits the loss
@@ -97,7 +96,7 @@ def _coherent(rng: random.Random, found: dict[str, Any], regresses: bool) -> dic
     if found.get("polish") and ("solver" in found or not loss.smooth):
         found.pop("polish")
     if found.get("solver") == "exact":
-        for name in ("features", "n_components", "rank", "sampling", "landmarks"):
+        for name in ("features", "n_components", "sampling", "landmarks"):
             found.pop(name, None)
     if found.get("calibration") and (found.get("holdout") == 0 or found.get("loss") == "softmax"):
         found.pop("calibration")

@@ -17,7 +17,7 @@ from dkernel import Cells, Grids, KernelClassifier, KernelRegressor
 from dkernel.data.encoding.encoding import MISSING_WORDS
 from dkernel.errors import RecipeError
 from dkernel.estimators.parameters import DOCUMENTED
-from dkernel.features import FAST, FEATURES, FORMS
+from dkernel.features import FAST, FEATURES
 from dkernel.features.landmarks import RULES
 from dkernel.features.scaling import SCALINGS
 from dkernel.kernels import GAMMA_WORDS, SAMPLINGS
@@ -25,15 +25,16 @@ from dkernel.losses.calibration import CALIBRATIONS
 from dkernel.losses.losses import LOSSES
 from dkernel.model.local_settings import STAGES, machine_class
 from dkernel.model.parameters import EFFORTS, PARAMETERS, REMOVED
-from dkernel.model.recipe import YOUNGER, Recipe
+from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import SOLVERS
 from dkernel.training.local_stages import LOCAL_STAGES
 from tests.training.test_local_stage import rough
 
 MACHINES = (KernelClassifier, KernelRegressor)
 CATALOGUES = {
-    "gamma": GAMMA_WORDS, "features": FEATURES, "landmarks": RULES, "sampling": ("auto", *SAMPLINGS, *FAST),
-    "form": FORMS, "solver": SOLVERS, "scale": ("auto", *SCALINGS), "calibration": ("auto", "none", *CALIBRATIONS),
+    "gamma": GAMMA_WORDS, "features": FEATURES, "landmarks": RULES,
+    "sampling": ("auto", *SAMPLINGS, *FAST), "solver": SOLVERS, "scale": ("auto", *SCALINGS),
+    "calibration": ("auto", "none", *CALIBRATIONS),
     "missing": MISSING_WORDS, "dates": ("calendar", "seconds"), "effort": EFFORTS, "loss": ("auto", *LOSSES),
     "local": ("auto", "none", *LOCAL_STAGES),
 }  # fmt: skip
@@ -53,7 +54,6 @@ def test_the_words_of_a_task_are_those_of_its_losses():
 def test_a_recipe_has_the_parameters_and_defaults_of_the_table():
     defaults = {f.name: f.default for f in fields(Recipe)}
     assert defaults == {name: p.default for name, p in PARAMETERS.items()}
-    assert {name: before for name, before in YOUNGER.items() if PARAMETERS[name].checked(before) != before} == {}
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -116,14 +116,6 @@ def test_equal_settings_are_equal_recipes(spellings, text):
 def test_settings_that_mean_nothing_are_refused(value, words):
     with pytest.raises(RecipeError, match=words):
         Recipe(local=value)
-
-
-def test_a_file_of_an_earlier_version_has_the_settings_of_its_stage():
-    old = {"local": "grids", "n_grids": 48, "one_hot": [["a", "b"]], "cell_rows": 200}
-    assert Recipe.from_dict(old).settings(Grids) == Grids(48, (("a", "b"),))
-    cells = Recipe.from_dict({"local": "cells", "cell_rows": 64, "cell_overlap": 0.25, "cell_partitions": 2})
-    assert cells.settings(Cells) == Cells(64, 0.25, 2)
-    assert Recipe.from_dict({"local": "none", "n_grids": 48}) == Recipe.from_dict({})
 
 
 @pytest.mark.parametrize("name", sorted(REMOVED))

@@ -43,7 +43,7 @@ def _cases():
         "fourier": (X, y.astype(bool), None, BASE.replace(features="fourier", loss="hinge", alpha=1e-5)),
         "three": (X3, names[y3], None, BASE.replace(loss="logistic", class_weight="balanced")),
         "curves": (X, y, None, BASE.replace(loss="hinge", calibration="isotonic", holdout=0.2)),
-        "weights": (X, y, rng.random(N), BASE.replace(holdout=0.0, alpha=1e-6, rank=40)),
+        "weights": (X, y, rng.random(N), BASE.replace(holdout=0.0, alpha=1e-6)),
         "regression": (XW, yW, None, BASE.replace(loss="squared", kernel="laplacian")),
         "targets": (XW, np.stack([yW, XW[:, 0] ** 2], axis=1), None, BASE.replace(loss="squared", alpha=1e-6)),
         "quantiles": (XW**3, yW, rng.random(N), BASE.replace(loss="squared", scale="quantile", metric="full")),

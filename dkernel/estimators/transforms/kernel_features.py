@@ -113,7 +113,7 @@ class KernelFeatures(MapTransformer):
         if not is_complete(features) and not trial.column_names:
             resolve_features(trial, _width(X), D, features)  # refuses what has no such map before X is read
         self.kernel_ = self._kernel(X, recipe, sparse=False)
-        form = "offset" if D % 2 and recipe.form == "pairs" else recipe.form
+        form = "offset" if D % 2 else "pairs"
         map = choose_map(self.kernel_, self.n_features_in_, D, features, recipe.sampling, form, recipe.seed)
         assert not isinstance(map, str)
         self.map_, self.n_components_ = map, map.n_components

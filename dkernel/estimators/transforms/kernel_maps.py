@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from dkernel.data import Source, from_arrays
 from dkernel.data.collections.dask_arrays import refuse_parts
 from dkernel.data.collections.tables import stays_sparse
+from dkernel.errors import RecipeError
 from dkernel.estimators.parameters import KernelLike, LandmarksLike, Seed, check_parameters
 from dkernel.estimators.transforms.base import MapTransformer, choose_dtype, choose_n_components
 from dkernel.estimators.validation import check_table, draw_seed, make_source, parse_landmarks
@@ -95,7 +96,6 @@ class FourierFeatures(MapTransformer):
             gamma=self.gamma,
             features="fourier",
             n_components=self.n_components,
-            form=form,
             sampling=self.sampling,
             seed=draw_seed(self.random_state),
         )
@@ -208,10 +208,11 @@ class NystromFeatures(MapTransformer):
             gamma=self.gamma,
             features="nystrom",
             n_components=self.n_components,
-            rank=self.rank,
             landmarks=word,
             seed=draw_seed(self.random_state),
         )
+        if self.rank is not None and self.rank > self.n_components:
+            raise RecipeError(f"rank={self.rank} is more than n_components={self.n_components}. Give no larger rank.")
         refuse_parts(X)
         source = make_source(self, X, dtype=choose_dtype(X))
         if word == "stratified" and y is not None and not isinstance(X, Source):
@@ -222,7 +223,7 @@ class NystromFeatures(MapTransformer):
             kernel, Z = sample_rows(source, recipe, choose_n_components(recipe), executor)
         Z = Z if given is None else given
         with one_blas_thread():
-            self.map_ = NystromMap(kernel, Z, recipe.rank)
+            self.map_ = NystromMap(kernel, Z, self.rank)
             self.whitening_ = self.map_.whitening
         self.kernel_, self.landmarks_ = kernel, self.map_.landmarks
         self.n_components_ = self.whitening_.shape[1]
