@@ -50,10 +50,10 @@ def test_a_file_is_replaced_only_when_asked(run_to, model, tmp_path):
     assert place.read_text() == before
 
 
-def test_a_card_lies_in_a_store_too(run, run_to, model):
+def test_a_card_lies_in_a_store_too(run_to, model):
     run_to("show", model, "--markdown", "--out", "memory://cards/README.md")
     assert fsspec.filesystem("memory").cat_file("/cards/README.md").startswith(b"---\nlibrary_name: dkernel")
-    assert "already exists" in run("show", model, "--markdown", "--out", "memory://cards/README.md").output
+    assert "already exists" in run_to("show", model, "--markdown", "--out", "memory://cards/README.md", code=65).output
 
 
 def test_a_card_that_cannot_be_written_whole_leaves_the_old_one(run_to, model, tmp_path, monkeypatch):
@@ -75,28 +75,28 @@ HOSTILE = [
 ]
 
 
-def card_tokens(run, name):
+def card_tokens(run_to, name):
     """What a parser of Markdown finds on the card of a model whose label, classes and columns have this name."""
     markdown_it = pytest.importorskip("markdown_it")
     X = np.random.default_rng(0).normal(size=(200, 2))
     frame = pd.DataFrame({name: X[:, 0], "b": X[:, 1], f"{name}y": np.where(X[:, 0] > 0, name, "other")})
     frame.to_parquet("x.parquet")
     words = ["--kernel", "linear", "--local", "none", "--quiet", "--out", "m", "--overwrite"]
-    assert run("train", "x.parquet", "--label", f"{name}y", *words).exit_code == 0
-    page = run("show", "m", "--markdown").stdout.split("---\n", 2)[2]
+    run_to("train", "x.parquet", "--label", f"{name}y", *words)
+    page = run_to("show", "m", "--markdown").stdout.split("---\n", 2)[2]
     blocks = markdown_it.MarkdownIt("commonmark", {"html": True}).enable("table").parse(page)
     return [each for block in blocks for each in (block, *(block.children or []))]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_names_stay_text(name, run, tmp_path, monkeypatch):
+def test_names_stay_text(name, run_to, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found, plain = (
         [token.type for token in tokens if "text" not in token.type]
-        for tokens in (card_tokens(run, name), card_tokens(run, "plain"))
+        for tokens in (card_tokens(run_to, name), card_tokens(run_to, "plain"))
     )
     assert found == plain
-    tokens = card_tokens(run, name)
+    tokens = card_tokens(run_to, name)
     shown = ["".join(part.content for part in token.children) for token in tokens if token.children]
     clean = " ".join(name.split())
     assert f"{clean}y" in shown

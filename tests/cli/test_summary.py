@@ -15,29 +15,27 @@ def rows(tmp_path):
     return tmp_path / "rows.parquet"
 
 
-def printed(run, *args):
-    result = run("train", *args, "--progress", "none")
-    assert result.exit_code == 0, result.output
-    lines = result.stdout.splitlines()
+def printed(run_to, *args):
+    lines = run_to("train", *args, "--progress", "none").stdout.splitlines()
     names = [line if line.endswith(":") else line.split("  ")[1] for line in lines[1:]]
     return lines, names
 
 
-def test_five_lines_of_result_then_what_to_check(run, rows, tmp_path):
-    lines, names = printed(run, rows, "--label", "y", "--out", tmp_path / "m", *KNOWN)
+def test_five_lines_of_result_then_what_to_check(run_to, rows, tmp_path):
+    lines, names = printed(run_to, rows, "--label", "y", "--out", tmp_path / "m", *KNOWN)
     assert ": 400 rows in" in lines[0]
     assert "peak memory" in lines[0]
     assert names == ["model", "error", "beside", "Check:", "constant", "row numbers"]
     assert lines[1] == "  model        32 components of a Gaussian kernel"
 
 
-def test_nothing_to_check_has_no_heading(run, rows, tmp_path):
-    _, names = printed(run, rows, "--label", "y", "--out", tmp_path / "m", *KNOWN, "--exclude", "id,c")
+def test_nothing_to_check_has_no_heading(run_to, rows, tmp_path):
+    _, names = printed(run_to, rows, "--label", "y", "--out", tmp_path / "m", *KNOWN, "--exclude", "id,c")
     assert names == ["model", "error", "beside"]
 
 
-def test_the_choices_come_last_with_verbose_and_are_in_show(run, run_to, rows, tmp_path):
-    _, names = printed(run, rows, "--label", "y", "--out", tmp_path / "m", *KNOWN, "--verbose")
+def test_the_choices_come_last_with_verbose_and_are_in_show(run_to, rows, tmp_path):
+    _, names = printed(run_to, rows, "--label", "y", "--out", tmp_path / "m", *KNOWN, "--verbose")
     made = names[names.index("Choices:") + 1 :]
     assert {"metric", "gamma"} <= set(made)
     assert names.index("Check:") < names.index("Choices:")
@@ -45,9 +43,9 @@ def test_the_choices_come_last_with_verbose_and_are_in_show(run, run_to, rows, t
     assert all(name in shown for name in made)
 
 
-def test_a_local_stage_stands_beside_its_kernel(run, run_to, rows, tmp_path):
+def test_a_local_stage_stands_beside_its_kernel(run_to, rows, tmp_path):
     known = [*KNOWN[:4], "--local", "grids(n_grids=32)", "--exclude", "id,c"]
-    lines, _ = printed(run, rows, "--label", "y", "--out", tmp_path / "m", *known)
+    lines, _ = printed(run_to, rows, "--label", "y", "--out", tmp_path / "m", *known)
     assert "32 components" in lines[1]
     kept = "none: " not in run_to("show", tmp_path / "m").stdout
     assert lines[1].endswith(" + 32 random grids of 1 columns") == kept
