@@ -100,10 +100,10 @@ def text_of_bytes(column: Any) -> Any:
 
 
 @contextmanager
-def open_parquet(place: str | os.PathLike[str], unit: str = "us") -> Iterator[pq.ParquetFile]:
+def open_parquet(path: str | os.PathLike[str], unit: str = "us") -> Iterator[pq.ParquetFile]:
     """A Parquet file of a mounted file system. Its name may be any bytes; Arrow alone takes UTF-8 only.
 
     INT96 timestamps are read in this unit. In nanoseconds those outside the years 1677 to 2262 would be other dates.
     """
-    with pa.OSFile(os.fsencode(place)) as stream, pq.ParquetFile(stream, coerce_int96_timestamp_unit=unit) as file:
+    with pa.OSFile(os.fsencode(path)) as stream, pq.ParquetFile(stream, coerce_int96_timestamp_unit=unit) as file:
         yield file

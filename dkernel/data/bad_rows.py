@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dkernel.data.block import UncheckedBlock, are_whole, chunk_limit, valid_weights
 from dkernel.data.encoded_columns import AT_ONCE
 from dkernel.data.encoding.tables import column_numbers
-from dkernel.data.file_parts import read_file_part, row_place, valid_rows
+from dkernel.data.file_parts import describe_file_row, read_file_part, valid_rows
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions, divide
 from dkernel.data.paths import File
 from dkernel.data.rejected_rows import (
@@ -95,13 +95,13 @@ def find_bad_rows(
     classes : of a model that the rows are for; None where any label is good
     """
     file.check()
-    place = partial(row_place, file.name, part.first_row)
+    describe = partial(describe_file_row, file.name, part.first_row)
     try:
-        if not _bad_values(read_file_part(file, part, wanted, place), wanted, classes):
+        if not _bad_values(read_file_part(file, part, wanted, describe), wanted, classes):
             return [], REJECTS.empty_table()
     except DataError:
         pass  # read again, row by row
-    valid = valid_rows(file, part, wanted, place)
+    valid = valid_rows(file, part, wanted, describe)
     odd = {int(valid.rows[i]): why for i, why in _bad_values(valid.raw, wanted, classes).items()}
     refused = {**odd, **valid.refused}
     where = file.name, part.first_row

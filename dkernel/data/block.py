@@ -16,7 +16,7 @@ from dkernel.errors import DataError, MissingLabelError
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.rows import bytes_of_rows
 from dkernel.numerics.tiling import PIECE_ROWS
-from dkernel.numerics.validation import RowPlace
+from dkernel.numerics.validation import RowDescriber
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -195,12 +195,12 @@ def one_a_row(values: Any, what: str, several: bool = False) -> NDArray[Any] | N
 
 
 def check_beside(
-    y: Any, weight: Any, n: int, place: Callable[[int], str]
+    y: Any, weight: Any, n: int, describe: Callable[[int], str]
 ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
     """Label and weight of the n rows of X, as numpy, one for each row; invalid ones are refused."""
     label, w = label_and_weight(y, weight, n)
-    label = None if label is None else as_label(label, place, "y")
-    return label, None if w is None else as_weight(w, place, "weight")
+    label = None if label is None else as_label(label, describe, "y")
+    return label, None if w is None else as_weight(w, describe, "weight")
 
 
 def label_and_weight(y: Any, weight: Any, n: int) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
@@ -224,7 +224,7 @@ def targets_in(y: Any) -> int:
     return int(shape[1]) if len(shape) == 2 else 1
 
 
-def as_label(values: NDArray[Any], place: RowPlace, name: str) -> NDArray[Any]:
+def as_label(values: NDArray[Any], describe: RowDescriber, name: str) -> NDArray[Any]:
     """A label as bool, int64, float64 or fixed-width text; several targets, (rows, k), as float64.
 
     A missing one is refused with its row, and of several with its column.
@@ -235,7 +235,7 @@ def as_label(values: NDArray[Any], place: RowPlace, name: str) -> NDArray[Any]:
     dtype('int64')
     """
     if values.ndim == 2:
-        return _as_targets(values, place, name)
+        return _as_targets(values, describe, name)
     if values.ndim != 1:
         raise DataError(f"The label {name!r} has shape {values.shape}; one value per row is needed.")
     if values.dtype.kind in "bU":
@@ -243,27 +243,27 @@ def as_label(values: NDArray[Any], place: RowPlace, name: str) -> NDArray[Any]:
     if values.dtype.kind in "iu":
         if values.dtype == np.uint64 and len(values) and values.max() > np.iinfo(np.int64).max:
             row = int(values.argmax())
-            raise _too_large(values[row], place(row), name)
+            raise _too_large(values[row], describe(row), name)
         return values.astype(np.int64, copy=False)
     if values.dtype.kind == "f":
         numbers = values.astype(np.float64, copy=False)
-        _refuse(np.isnan(numbers), numbers, place, name, "label", "remove or fill these rows", MissingLabelError)
-        _refuse(~np.isfinite(numbers), numbers, place, name, "label", "remove or fill these rows")
+        _refuse(np.isnan(numbers), numbers, describe, name, "label", "remove or fill these rows", MissingLabelError)
+        _refuse(~np.isfinite(numbers), numbers, describe, name, "label", "remove or fill these rows")
         return numbers
     if values.dtype.kind == "S":
-        return _label_of_objects(values.astype(object), place, name)
+        return _label_of_objects(values.astype(object), describe, name)
     if values.dtype.kind in "OT":
-        return _label_of_objects(values, place, name)
+        return _label_of_objects(values, describe, name)
     raise DataError(f"The label {name!r} is of type {values.dtype}; bool, integer, float or text is needed.")
 
 
-def as_whole_label(values: NDArray[Any], place: RowPlace, name: str) -> NDArray[np.int64]:
+def as_whole_label(values: NDArray[Any], describe: RowDescriber, name: str) -> NDArray[np.int64]:
     """A label of a file as int64, where other files have integers; a fraction is refused with its row."""
-    label = as_label(values, place, name)
+    label = as_label(values, describe, name)
     if label.dtype.kind == "f" and (bad := ~are_whole(label)).any():
         row = int(bad.argmax())
         raise DataError(
-            f"{place(row)}, column {name!r}: the label is {label[row]}, and other files have integers. Write whole "
+            f"{describe(row)}, column {name!r}: the label is {label[row]}, and other files have integers. Write whole "
             "numbers for classes, or predict a number (--task regress; label_as='numbers')."
         )
     return label.astype(np.int64)
@@ -274,18 +274,18 @@ def are_whole(values: NDArray[np.floating]) -> NDArray[np.bool_]:
     return np.asarray((values == np.floor(values)) & (np.abs(values) <= 2.0**53))
 
 
-def _as_targets(values: NDArray[Any], place: RowPlace, name: str) -> NDArray[np.float64]:
+def _as_targets(values: NDArray[Any], describe: RowDescriber, name: str) -> NDArray[np.float64]:
     """Several targets as float64, each column through the gate of a label."""
-    columns = [as_label(column, place, f"{name}[{j}]") for j, column in enumerate(values.T)]
+    columns = [as_label(column, describe, f"{name}[{j}]") for j, column in enumerate(values.T)]
     for j, column in enumerate(columns):
         if column.dtype.kind == "U":
             raise DataError(f"The label {name}[{j}] holds text; several targets are numbers.")
     return np.stack(columns, axis=1, dtype=np.float64) + 0.0  # -0.0 becomes 0.0
 
 
-def _label_of_objects(values: NDArray[Any], place: RowPlace, name: str) -> NDArray[Any]:
-    listed = [_decode(v, row, place, name) if isinstance(v, bytes) else v for row, v in enumerate(values.tolist())]
-    _refuse(is_missing(values), values, place, name, "label", "remove or fill these rows", MissingLabelError)
+def _label_of_objects(values: NDArray[Any], describe: RowDescriber, name: str) -> NDArray[Any]:
+    listed = [_decode(v, row, describe, name) if isinstance(v, bytes) else v for row, v in enumerate(values.tolist())]
+    _refuse(is_missing(values), values, describe, name, "label", "remove or fill these rows", MissingLabelError)
     if all(isinstance(v, str) for v in listed):
         check_text(listed, name)
         return np.array(listed, dtype="U")
@@ -294,14 +294,14 @@ def _label_of_objects(values: NDArray[Any], place: RowPlace, name: str) -> NDArr
     if all(isinstance(v, (Real, Decimal)) and not isinstance(v, bool) for v in listed):
         for row, v in enumerate(listed):
             if isinstance(v, int) and not -(2**63) <= v < 2**63:
-                raise _too_large(v, place(row), name)
+                raise _too_large(v, describe(row), name)
         return as_label(
-            np.array([v if isinstance(v, (int, float, np.number)) else float(v) for v in listed]), place, name
+            np.array([v if isinstance(v, (int, float, np.number)) else float(v) for v in listed]), describe, name
         )
     if holds_lists(listed):
-        raise DataError(f"The label {name!r} holds lists (from {place(0)}); one value per row is needed.")
+        raise DataError(f"The label {name!r} holds lists (from {describe(0)}); one value per row is needed.")
     kinds = sorted({type(v).__name__ for v in listed})
-    raise DataError(f"The label {name!r} mixes {', '.join(kinds)} (from {place(0)}); one type of label is needed.")
+    raise DataError(f"The label {name!r} mixes {', '.join(kinds)} (from {describe(0)}); one type of label is needed.")
 
 
 def check_text(labels: Iterable[str], name: str) -> None:
@@ -333,19 +333,19 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.array(flags, bool).reshape(values.shape)
 
 
-def _decode(value: bytes, row: int, place: RowPlace, name: str) -> str:
+def _decode(value: bytes, row: int, describe: RowDescriber, name: str) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
         raise DataError(
-            f"{place(row)}, column {name!r}: the label {value[:60]!r} is not UTF-8 text. Store labels as text."
+            f"{describe(row)}, column {name!r}: the label {value[:60]!r} is not UTF-8 text. Store labels as text."
         ) from None
 
 
 def _refuse(
     bad: NDArray[np.bool_],
     values: NDArray[Any],
-    place: RowPlace,
+    describe: RowDescriber,
     name: str,
     what: str,
     advice: str,
@@ -354,16 +354,16 @@ def _refuse(
     if bad.any():
         row = int(bad.argmax())
         more = f" (and {int(bad.sum()) - 1} more in this block)" if bad.sum() > 1 else ""
-        raise kind(f"{place(row)}, column {name!r}: the {what} is {values[row]}{more}: {advice}.")
+        raise kind(f"{describe(row)}, column {name!r}: the {what} is {values[row]}{more}: {advice}.")
 
 
-def as_weight(values: NDArray[Any], place: RowPlace, name: str) -> NDArray[np.float64]:
+def as_weight(values: NDArray[Any], describe: RowDescriber, name: str) -> NDArray[np.float64]:
     """Weights (rows,) as float64: from 0 to MOST_WEIGHT; one below LEAST_WEIGHT becomes 0."""
     if values.ndim != 1 or values.dtype.kind not in "biuf":
         raise DataError(f"The weight {name!r} is of type {values.dtype}; one number per row is needed.")
     numbers = values.astype(np.float64, copy=False)
     advice = f"weights must be finite, not negative and at most {MOST_WEIGHT:.0e}"
-    _refuse(~valid_weights(numbers), numbers, place, name, "weight", advice)
+    _refuse(~valid_weights(numbers), numbers, describe, name, "weight", advice)
     return numbers if (counts := has_weight(numbers)).all() else np.where(counts, numbers, 0.0)
 
 
@@ -385,19 +385,19 @@ def cut_blocks(
     raw: UncheckedBlock,
     rows: tuple[int, ...],
     layout: Layout,
-    place: RowPlace,
+    describe: RowDescriber,
     label: str | None = "y",
     weight: str | None = "weight",
 ) -> tuple[Block, ...]:
     """The checked blocks of one unit, whose features have this layout; `label` and `weight` are names of columns."""
     if raw.X.shape[0] != sum(rows):
         raise DataError(
-            f"{place(0)}: {raw.X.shape[0]} rows were read where {sum(rows)} were counted: the file changed or is "
+            f"{describe(0)}: {raw.X.shape[0]} rows were read where {sum(rows)} were counted: the file changed or is "
             "damaged."
         )
-    X = layout.block(raw.X, place)
-    y = as_label(raw.label, place, label or "label") if raw.label is not None else None
-    w = as_weight(raw.weight, place, weight or "weight") if raw.weight is not None else None
+    X = layout.block(raw.X, describe)
+    y = as_label(raw.label, describe, label or "label") if raw.label is not None else None
+    w = as_weight(raw.weight, describe, weight or "weight") if raw.weight is not None else None
     blocks, first = [], 0
     for n in rows:
         part = slice(first, first + n)

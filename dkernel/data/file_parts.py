@@ -17,7 +17,7 @@ from dkernel.data.paths import File
 from dkernel.data.readers.folder_keys import parse_keys, with_keys, without_keys
 from dkernel.data.rejected_rows import FilteredRows, cut_good_rows
 from dkernel.errors import DataError, UnsupportedError
-from dkernel.numerics.validation import RowPlace
+from dkernel.numerics.validation import RowDescriber
 
 _OF_FORMATS = ("zarr", "h5py")  # packages that few need
 
@@ -37,7 +37,7 @@ def format_module(name: str) -> Any:
 def count_part(file: File, part: FilePart, wanted: ReadColumns) -> TableCounts:
     """The counts of the features in one part; runs on a worker."""
     file.check()
-    rows = read_file_part(file, part, wanted, partial(row_place, file.name, part.first_row))
+    rows = read_file_part(file, part, wanted, partial(describe_file_row, file.name, part.first_row))
     return TableCounts.of(rows.X, wanted.encoded or {}, rows.label, rows.weight, part.number)
 
 
@@ -50,7 +50,9 @@ def count_weights(file: File, part: FilePart, wanted: ReadColumns, steps: Sequen
     """
     file.check()
     alone = replace(wanted, columns=(str(wanted.weight),), label=None, weight=None, kept=(), encoded=None)
-    weights = read_file_part(file, part, replace(alone, dtype="float64"), partial(row_place, file.name, part.first_row))
+    weights = read_file_part(
+        file, part, replace(alone, dtype="float64"), partial(describe_file_row, file.name, part.first_row)
+    )
     rows = np.delete(np.arange(part.rows), part.without)
     each = np.split(weights.X[:, 0], np.searchsorted(rows, np.cumsum(steps)[:-1]))
     return tuple((int(np.count_nonzero(has_weight(some))), n_copies(some)) for some in each)
@@ -64,21 +66,21 @@ def read_unit(
     Read again with `odd`, the numbers of some rows of the blocks, they are without these, which `reason` refuses.
     """
     file.check()
-    place = partial(row_place, file.name, part.first_row)
+    describe = partial(describe_file_row, file.name, part.first_row)
     first = None if wanted.label is None else part.number
     try:
         try:
             if odd:
                 raise DataError(reason)
-            raw = read_file_part(file, part, wanted, place).encode(wanted.encoding, wanted.dtype, first)
-            kept_place = _place_without(place, part)
-            blocks = cut_blocks(raw, rows, wanted.layout, kept_place, wanted.label, wanted.weight)
+            raw = read_file_part(file, part, wanted, describe).encode(wanted.encoding, wanted.dtype, first)
+            describe_kept = _describe_kept(describe, part)
+            blocks = cut_blocks(raw, rows, wanted.layout, describe_kept, wanted.label, wanted.weight)
         except DataError:
             if not (wanted.quarantine or odd):
                 raise
-            valid = valid_rows(file, part, wanted, place)
+            valid = valid_rows(file, part, wanted, describe)
             valid = replace(valid, raw=valid.raw.encode(wanted.encoding, wanted.dtype, first))
-            blocks = cut_good_rows(valid, rows, wanted, place, (file.name, part.first_row), odd, reason)
+            blocks = cut_good_rows(valid, rows, wanted, describe, (file.name, part.first_row), odd, reason)
     except FileNotFoundError as error:
         raise file.error_of_missing(error) from None
     if file.local:
@@ -86,27 +88,27 @@ def read_unit(
     return blocks
 
 
-def read_file_part(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) -> UncheckedBlock:
+def read_file_part(file: File, part: FilePart, wanted: ReadColumns, describe: RowDescriber) -> UncheckedBlock:
     """The rows of one part that are not left out, with the columns that the names of the file's folders hold."""
     if part.without:
-        valid = valid_rows(file, part, wanted, place)
+        valid = valid_rows(file, part, wanted, describe)
         raw = valid.raw.take(~np.isin(valid.rows, part.without))
     else:
-        raw = format_module(file.format).read_part(file, part, without_keys(wanted), place)
+        raw = format_module(file.format).read_part(file, part, without_keys(wanted), describe)
         raw = _with_kept_types(with_keys(raw, parse_keys(file.name), wanted, file.name), wanted, file.name)
     if wanted.label is None or raw.label is None or wanted.kinds[wanted.label] != "whole":
         return raw
-    return replace(raw, label=as_whole_label(raw.label, _place_without(place, part), wanted.label))
+    return replace(raw, label=as_whole_label(raw.label, _describe_kept(describe, part), wanted.label))
 
 
-def valid_rows(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) -> FilteredRows:
+def valid_rows(file: File, part: FilePart, wanted: ReadColumns, describe: RowDescriber) -> FilteredRows:
     """The rows of one part that can be read, and why the others cannot."""
     reader, own = format_module(file.format), without_keys(wanted)
     valid: FilteredRows
     if hasattr(reader, "read_valid"):
-        valid = reader.read_valid(file, part, own, place)
+        valid = reader.read_valid(file, part, own, describe)
     else:  # arrays: whether their numbers are finite is seen later
-        valid = FilteredRows(reader.read_part(file, part, own, place), np.arange(part.rows), {})
+        valid = FilteredRows(reader.read_part(file, part, own, describe), np.arange(part.rows), {})
     raw = with_keys(valid.raw, parse_keys(file.name), wanted, file.name)
     return replace(valid, raw=_with_kept_types(raw, wanted, file.name))
 
@@ -128,14 +130,14 @@ def _with_kept_types(raw: UncheckedBlock, wanted: ReadColumns, name: str) -> Unc
     return replace(raw, kept=columns)
 
 
-def _place_without(place: RowPlace, part: FilePart) -> RowPlace:
-    """The place of a row by its number among the rows that are kept."""
+def _describe_kept(describe: RowDescriber, part: FilePart) -> RowDescriber:
+    """Describe a row by its number among the rows that are kept."""
     if not part.without:
-        return place
+        return describe
     rows = np.delete(np.arange(part.rows), part.without)
-    return lambda row: place(int(rows[row]))
+    return lambda row: describe(int(rows[row]))
 
 
-def row_place(name: str, first_row: int, row: int) -> str:
+def describe_file_row(name: str, first_row: int, row: int) -> str:
     """The name of a row in messages."""
     return f"{name}, row {first_row + row + 1}"

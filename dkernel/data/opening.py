@@ -19,7 +19,7 @@ from dkernel.data.column_selection import select_columns
 from dkernel.data.compute import dask_compute
 from dkernel.data.encoded_columns import learn_encoding, with_numbers
 from dkernel.data.encoding import Encoding
-from dkernel.data.file_parts import count_part, format_module, read_file_part, read_unit, row_place
+from dkernel.data.file_parts import count_part, describe_file_row, format_module, read_file_part, read_unit
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part, part_of_no_rows
 from dkernel.data.paths import FORMATS, File, expand, split_ending
 from dkernel.data.readers.folder_keys import parse_keys, with_folder_keys, with_keys, without_keys
@@ -336,12 +336,13 @@ def _head(tables: Sequence[FileSchema], wanted: ReadColumns) -> NDArray[Any] | N
     if table is None or wanted.objects or isinstance(wanted.columns, RangeNames):
         return None
     reader, file = format_module(table.file.format), table.file
-    wanted, place = replace(wanted, dtype="float64", label=None, weight=None, kept=()), partial(row_place, file.name, 0)
+    wanted = replace(wanted, dtype="float64", label=None, weight=None, kept=())
+    describe = partial(describe_file_row, file.name, 0)
     try:
         if hasattr(reader, "head"):  # whose smallest parts are large
-            block = with_keys(reader.head(file, without_keys(wanted), HEAD, place), table.keys, wanted, file.name)
+            block = with_keys(reader.head(file, without_keys(wanted), HEAD, describe), table.keys, wanted, file.name)
         else:
-            block = read_file_part(file, first_part(table, HEAD), wanted, place)
+            block = read_file_part(file, first_part(table, HEAD), wanted, describe)
         return block.encode(wanted.encoding, "float64").X
     except (DataError, OSError):
         return None

@@ -491,5 +491,5 @@ def _file(path: str, options: Mapping[str, Any]) -> File:
         plain_text = format_ in TEXTS and not compression
         raise (_EmptyTextError if plain_text else DataError)(f"{path}: the file is empty (0 bytes).")
     # A worker has a working folder of its own; messages keep the name that the user gave.
-    place = path if "://" in path else os.path.abspath(path)
-    return File(place, size, stamp, format_, compression, mask_urls(path), options)
+    full = path if "://" in path else os.path.abspath(path)
+    return File(full, size, stamp, format_, compression, mask_urls(path), options)

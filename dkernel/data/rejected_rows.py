@@ -16,7 +16,7 @@ from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.text_rows import Lines
 from dkernel.errors import DataError
 from dkernel.numerics.rows import first_not_finite
-from dkernel.numerics.validation import RowPlace
+from dkernel.numerics.validation import RowDescriber
 
 REJECTS = pa.schema(
     [
@@ -57,7 +57,7 @@ def cut_good_rows(
     valid: FilteredRows,
     rows: tuple[int, ...],
     wanted: ReadColumns,
-    place: RowPlace,
+    describe: RowDescriber,
     where: tuple[str, int],
     odd: Sequence[int] = (),
     reason: str = "",
@@ -72,7 +72,7 @@ def cut_good_rows(
     """
     if len(valid.rows) + len(valid.refused) != sum(rows) or len(valid.raw.X) != len(valid.rows):
         raise DataError(
-            f"{place(0)}: {len(valid.rows) + len(valid.refused)} rows were read where {sum(rows)} were counted: the "
+            f"{describe(0)}: {len(valid.rows) + len(valid.refused)} rows were read where {sum(rows)} were counted: the "
             "file changed or is damaged."
         )
     infinite = not_finite(valid.raw.X, wanted, wanted.inputs)
@@ -82,7 +82,7 @@ def cut_good_rows(
     good = np.ones(len(valid.rows), bool)
     good[list(infinite)] = False
     raw = valid.raw.take(good)
-    blocks = cut_blocks(raw, _shares(rows, len(raw.X)), wanted.layout, place)
+    blocks = cut_blocks(raw, _shares(rows, len(raw.X)), wanted.layout, describe)
     return (replace(blocks[0], refused=list_rejected(valid.lines, where, refused)), *blocks[1:])
 
 

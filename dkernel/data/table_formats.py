@@ -71,28 +71,26 @@ def _iceberg_rows(folder: str) -> Any:
     import fsspec
     from pyiceberg.table import StaticTable
 
-    system, place = fsspec.core.url_to_fs(folder)
-    newest = place if place.endswith(_METADATA) else _newest_metadata(system, f"{place}/metadata")
+    system, root = fsspec.core.url_to_fs(folder)
+    newest = root if root.endswith(_METADATA) else _newest_metadata(system, f"{root}/metadata")
     return StaticTable.from_metadata(system.unstrip_protocol(newest)).scan().to_arrow_batch_reader()
 
 
-def _newest_metadata(system: Any, place: str) -> str:
+def _newest_metadata(system: Any, root: str) -> str:
     """The metadata file of the newest snapshot of an Iceberg table; only a catalog knows which of two commits was."""
-    files = {name: path for path in system.glob(f"{place}/*{_METADATA}") if (name := os.path.basename(path))}
+    files = {name: path for path in system.glob(f"{root}/*{_METADATA}") if (name := os.path.basename(path))}
     numbers = {name: int(match[1]) for name in files if (match := re.match(r"v?(\d+)", name))}
     newest = sorted(name for name, number in numbers.items() if number == max(numbers.values()))
     if len(newest) > 1:
         known = [name for name in newest if _follows(system.cat_file(files[name]), {*newest} - {name})]
         hint = (
-            system.cat_file(f"{place}/version-hint.text").decode()
-            if system.exists(f"{place}/version-hint.text")
-            else ""
+            system.cat_file(f"{root}/version-hint.text").decode() if system.exists(f"{root}/version-hint.text") else ""
         )
         hinted = {f"{sign}{hint.strip()}{ending}" for sign in ("", "v") for ending in ("", _METADATA)}
         decided = known or [name for name in newest if name in hinted]
         if len(decided) != 1:
             raise DataError(
-                f"{place}: {' and '.join(newest)} have one number, as after two commits at a time, of which one was "
+                f"{root}: {' and '.join(newest)} have one number, as after two commits at a time, of which one was "
                 "lost, and no version-hint.text says which. Name the metadata file that the catalog names as DATA."
             )
         newest = decided
@@ -122,23 +120,23 @@ def find_tables(folder: str) -> list[str]:
 
 
 def _kind(folder: str, options: Mapping[str, Any]) -> str | None:
-    place = folder or "."
+    root = folder or "."
     isdir: Callable[[str], bool] = os.path.isdir
     names: Callable[[str], list[str]] = os.listdir
     if "://" in folder:
         import fsspec
 
         try:
-            system, place = fsspec.core.url_to_fs(folder, **options)
+            system, root = fsspec.core.url_to_fs(folder, **options)
         except (ImportError, ValueError, OSError):
             return None  # explained where the files of the address are listed
         isdir, names = system.isdir, partial(system.ls, detail=False)
-    if place.endswith(_METADATA):
+    if root.endswith(_METADATA):
         return "an Iceberg"
-    if isdir(f"{place}/_delta_log"):
+    if isdir(f"{root}/_delta_log"):
         return "a Delta"
-    if isdir(f"{place}/.hoodie"):
+    if isdir(f"{root}/.hoodie"):
         return "a Hudi"
-    if isdir(f"{place}/metadata") and any(_METADATA in name for name in names(f"{place}/metadata")):
+    if isdir(f"{root}/metadata") and any(_METADATA in name for name in names(f"{root}/metadata")):
         return "an Iceberg"
     return None

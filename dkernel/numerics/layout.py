@@ -10,7 +10,7 @@ from dkernel.errors import UnsupportedError
 from dkernel.numerics.object_values import OBJECT_OVERHEAD, as_cells
 from dkernel.numerics.rows import object_places
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, as_sparse
-from dkernel.numerics.validation import RowPlace, as_features
+from dkernel.numerics.validation import RowDescriber, as_features
 
 SUPPOSED = 128
 """Stored numbers of a sparse row, where nothing says how many there are before the rows are read."""
@@ -80,19 +80,19 @@ class Layout:
             return stored + OBJECT_OVERHEAD * p if stored else 256 * p
         return p * itemsize
 
-    def block(self, X: Any, place: RowPlace) -> Any:
+    def block(self, X: Any, describe: RowDescriber) -> Any:
         """X, an array or a matrix of scipy, as a block; else a DataError that names row and column.
 
         Parameters
         ----------
-        place : says where a row of the block stands, for the message
+        describe : says where a row of the block stands, for the message
         """
         if self.sparse:
-            return as_sparse(X if hasattr(X, "tocsr") else np.asarray(X), self.columns, self.dtype, place)
+            return as_sparse(X if hasattr(X, "tocsr") else np.asarray(X), self.columns, self.dtype, describe)
         X = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
         if self.objects:
-            return as_cells(X, self.columns, self.objects, place)
-        return as_features(X, self.columns, self.dtype, place)
+            return as_cells(X, self.columns, self.objects, describe)
+        return as_features(X, self.columns, self.dtype, describe)
 
     def require_numbers(self, what: str, advice: str) -> None:
         """Refuse sparse rows and objects for what takes columns of numbers alone.

@@ -17,17 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError
-from dkernel.numerics.validation import RowPlace
+from dkernel.numerics.validation import RowDescriber
 
 Objects = NDArray[np.object_]
 
-OBJECT_OVERHEAD = 64  # bytes that an object takes beside its text: a Python string, and the place that points to it
+OBJECT_OVERHEAD = 64  # bytes that an object takes beside its text: a Python string, and the pointer to it
 _SAMPLE = 256  # cells that a size is estimated from
 _DEPTH = 32  # lists inside lists: Python's own parser of JSON ends near 1,000
 _NEEDED = "A cell is a text, or a list or set of texts, numbers and lists"
 
 
-def as_cells(X: NDArray[Any], columns: Sequence[str], objects: Sequence[str], place: RowPlace) -> Objects:
+def as_cells(X: NDArray[Any], columns: Sequence[str], objects: Sequence[str], describe: RowDescriber) -> Objects:
     """X as a block of objects (rows, p), or a DataError that names row and column.
 
     Parameters
@@ -35,7 +35,7 @@ def as_cells(X: NDArray[Any], columns: Sequence[str], objects: Sequence[str], pl
     X : array of shape (rows, p), of any dtype
     columns : the names of the p columns
     objects : those among them that hold objects; the others hold numbers
-    place : says where a row of the block stands, for the message
+    describe : says where a row of the block stands, for the message
 
     Examples
     --------
@@ -43,8 +43,9 @@ def as_cells(X: NDArray[Any], columns: Sequence[str], objects: Sequence[str], pl
     [['ab', 1.0], [('c', 'd'), 2.0]]
     """
     if X.ndim != 2 or X.shape[1] != len(columns):
-        shape = f"{X.ndim} dimension(s)" if X.ndim != 2 else f"{X.shape[1]} columns"
-        raise DataError(f"A block of objects has {shape} at {place(0)}; a table of {len(columns)} columns is needed.")
+        found = f"{X.ndim} dimension(s)" if X.ndim != 2 else f"{X.shape[1]} columns"
+        width = len(columns)
+        raise DataError(f"A block of objects has {found} at {describe(0)}; a table of {width} columns is needed.")
     block = np.empty(X.shape, dtype=object)
     for j, name in enumerate(columns):
         change = _object if name in objects else _number
@@ -56,7 +57,7 @@ def as_cells(X: NDArray[Any], columns: Sequence[str], objects: Sequence[str], pl
             try:
                 block[i, j] = change(value)
             except (TypeError, ValueError, OverflowError) as error:
-                raise DataError(f"{place(i)}, column {name!r}: {error}") from None
+                raise DataError(f"{describe(i)}, column {name!r}: {error}") from None
     return block
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError
 from dkernel.numerics.loops import compile_loop
-from dkernel.numerics.validation import RowPlace
+from dkernel.numerics.validation import RowDescriber
 
 WIDE_COLUMNS = 4096
 """Rows of a sparse matrix of more columns than this stay sparse; of fewer they become dense a chunk at a time."""
@@ -268,7 +268,7 @@ class Transposed:
     rows: SparseRows
 
 
-def as_sparse(X: Any, columns: Sequence[str] | int, dtype: str, place: RowPlace = "row {}".format) -> SparseRows:
+def as_sparse(X: Any, columns: Sequence[str] | int, dtype: str, describe: RowDescriber = "row {}".format) -> SparseRows:
     """The gate for sparse rows, as `checks.as_features` is for dense ones: real, finite, of the right width.
 
     Parameters
@@ -277,9 +277,9 @@ def as_sparse(X: Any, columns: Sequence[str] | int, dtype: str, place: RowPlace 
     """
     width = columns if isinstance(columns, int) else len(columns)
     if X.ndim != 2 or X.shape[1] != width:
-        raise DataError(f"A block of sparse rows has the shape {X.shape} at {place(0)}; {width} columns are needed.")
+        raise DataError(f"A block of sparse rows has the shape {X.shape} at {describe(0)}; {width} columns are needed.")
     if X.dtype.kind not in "fiub":
-        raise DataError(f"The features at {place(0)} are of type {X.dtype}; numbers are needed.")
+        raise DataError(f"The features at {describe(0)} are of type {X.dtype}; numbers are needed.")
     if not isinstance(X, SparseRows):
         import scipy.sparse as sp
 
@@ -293,8 +293,8 @@ def as_sparse(X: Any, columns: Sequence[str] | int, dtype: str, place: RowPlace 
         why = f"too large for {dtype}" if np.isfinite(value) else "not finite"
         more = f" (and {len(bad) - 1} more in this block)" if len(bad) > 1 else ""
         raise DataError(
-            f"{place(row)}, column {name!r}: the value {value} is {why}{more}. Every feature must be a number, neither "
-            "NaN nor infinite: remove or fill these rows."
+            f"{describe(row)}, column {name!r}: the value {value} is {why}{more}. Every feature must be a number, "
+            "neither NaN nor infinite: remove or fill these rows."
         )
     return rows
 

@@ -15,7 +15,7 @@ from dkernel.errors import DataError, MissingValueError, UnsupportedError
 DTYPES = ("auto", "float32", "float64")
 HEAD = 256  # rows that are looked at
 
-RowPlace = Callable[[int], str]
+RowDescriber = Callable[[int], str]
 """Row of a block -> where it stands, in words."""
 
 
@@ -29,7 +29,7 @@ def _in_array(row: int) -> str:
 
 
 def as_features(
-    X: NDArray, columns: Sequence[str] | int, dtype: str = "float32", place: RowPlace = _in_array
+    X: NDArray, columns: Sequence[str] | int, dtype: str = "float32", describe: RowDescriber = _in_array
 ) -> NDArray[np.floating]:
     """X as a C-contiguous (rows, p) block of `dtype`, or a DataError that names row and column.
 
@@ -37,7 +37,7 @@ def as_features(
     ----------
     X : array of shape (rows, p)
     columns : the names of the p columns, or p
-    place : says where a row of the block stands ("train.csv, row 17"), for the message
+    describe : says where a row of the block stands ("train.csv, row 17"), for the message
 
     Examples
     --------
@@ -46,21 +46,21 @@ def as_features(
     """
     width = columns if isinstance(columns, int) else len(columns)
     if X.ndim != 2:
-        raise DataError(f"A block of features has {X.ndim} dimension(s) at {place(0)}; a table of 2 is needed.")
+        raise DataError(f"A block of features has {X.ndim} dimension(s) at {describe(0)}; a table of 2 is needed.")
     if X.shape[1] != width:
-        raise DataError(f"A block has {X.shape[1]} columns at {place(0)}; {width} are needed.")
+        raise DataError(f"A block has {X.shape[1]} columns at {describe(0)}; {width} are needed.")
     if X.dtype.kind not in "fiub":
-        raise DataError(f"The features at {place(0)} are of type {X.dtype}; numbers are needed.")
+        raise DataError(f"The features at {describe(0)} are of type {X.dtype}; numbers are needed.")
     with silent_overflow():  # too large numbers become infinities of both signs
         block = np.ascontiguousarray(X, dtype=dtype)
         # One sum is finite if every number is and it does not overflow: the slow look only happens after a bad sign.
         suspicious = not np.isfinite(block.sum())
     if suspicious:
-        _refuse_nonfinite(X, block, columns, place)
+        _refuse_nonfinite(X, block, columns, describe)
     return block
 
 
-def _refuse_nonfinite(X: NDArray, block: NDArray, columns: Sequence[str] | int, place: RowPlace) -> None:
+def _refuse_nonfinite(X: NDArray, block: NDArray, columns: Sequence[str] | int, describe: RowDescriber) -> None:
     bad = ~np.isfinite(block)
     if not bad.any():
         return
@@ -70,7 +70,7 @@ def _refuse_nonfinite(X: NDArray, block: NDArray, columns: Sequence[str] | int, 
     why = f"too large for {block.dtype}" if np.isfinite(value) else "not finite"
     more = int(bad.sum()) - 1
     raise (MissingValueError if np.isnan(value) else DataError)(
-        f"{place(row)}, column {name!r}: the value {value} is {why}"
+        f"{describe(row)}, column {name!r}: the value {value} is {why}"
         + (f" (and {more} more in this block)" if more else "")
         + ". Every feature must be a number, neither NaN nor infinite: remove or fill these rows."
     )

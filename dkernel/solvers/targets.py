@@ -138,15 +138,15 @@ class Targets:
             return {"rmse": self.rmse(right, n)}
         return {"accuracy": right / max(n, 1)}
 
-    def codes(self, y: NDArray[Any], place: Callable[[int], str] = "row {} of a block".format) -> NDArray[np.intp]:
-        """Class numbers (n,); a label that is not among the classes is refused, with the place of its row."""
+    def codes(self, y: NDArray[Any], describe: Callable[[int], str] = "row {} of a block".format) -> NDArray[np.intp]:
+        """Class numbers (n,); a label that is not among the classes is refused, and its row described."""
         assert self.classes is not None
         known, text = self.positive, self.text
         if text != (y.dtype.kind == "U"):
             kinds = {True: "text", False: "numbers"}
             some = self._some() if known is None else f"{known!r} and others"
             raise DataError(
-                f"{place(0)}: the label {y.tolist()[0]!r} is {kinds[not text]}, and those of the training were "
+                f"{describe(0)}: the label {y.tolist()[0]!r} is {kinds[not text]}, and those of the training were "
                 f"{kinds[text]}: {some}."
             )
         if known is not None:
@@ -158,7 +158,7 @@ class Targets:
             label = y[row].item()
             near = nearest_name(label, self.classes.tolist()) if isinstance(label, str) else ""
             raise MissingLabelError(
-                f"{place(row)}: no row of the training had the label {label!r}; the classes are {self._some()}."
+                f"{describe(row)}: no row of the training had the label {label!r}; the classes are {self._some()}."
                 + (near if near.startswith(" Did") else "")
             )
         return codes

@@ -35,7 +35,7 @@ def test_the_first_number_that_is_not_finite_is_named(value, row):
     X = np.ones((42, 3), np.float32)
     X[row, 1] = value
     with pytest.raises(DataError, match=rf"file\.csv line {row}, column 'b': the value {value} is not finite\. Every"):
-        as_features(X, ["a", "b", "c"], place="file.csv line {}".format)
+        as_features(X, ["a", "b", "c"], describe="file.csv line {}".format)
 
 
 def test_more_of_them_are_counted():

@@ -15,7 +15,7 @@ from dkernel.data.block import Block
 from dkernel.inference.conformity import conformalize_model
 from dkernel.inference.evaluate import evaluate_model
 from dkernel.model.model import Model
-from dkernel.model.model_file import digest_of
+from dkernel.model.model_file import compute_digest
 from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.reduction import Statistic
@@ -109,7 +109,7 @@ def digest(name, seed=None):
             plan = Plan.of
             patch.setattr(Plan, "of", lambda *args, **more: replace(plan(*args, **more), kept=False))
         found = JOBS[name][0](executor)
-    made = digest_of(found) if isinstance(found, Model) else repr(found)
+    made = compute_digest(found) if isinstance(found, Model) else repr(found)
     return made, {statistic.__name__ for statistic in getattr(executor, "statistics", ())}
 
 

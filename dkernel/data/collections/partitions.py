@@ -48,10 +48,10 @@ def _arrays_of_equal(given: list[Partitions]) -> list["da.Array"]:
     parts = first.map_partitions(_together, *others, meta=first._meta, enforce_metadata=False).to_delayed()
     graph = _under_own_keys(parts[0].__dask_graph__())
     arrays = []
-    for place, each in enumerate(given):
+    for i, each in enumerate(given):
         columns = each.empty.shape[1:]
         name = f"dkernel-rows-{tokenize(each.frame, each.function)}"
-        tasks = [(each.function, (itemgetter(place), part.key)) for part in parts]
+        tasks = [(each.function, (itemgetter(i), part.key)) for part in parts]
         of_array = graph | {(name, i, *[0] * len(columns)): task for i, task in enumerate(tasks)}
         arrays.append(da.Array(of_array, name, ((np.nan,) * len(parts), *((p,) for p in columns)), meta=each.empty))
     return arrays

@@ -84,9 +84,9 @@ class NumberColumn:
             X[:, 1 + self.one_hot :] = to_calendar(values, self.mean + self.offset)
         if self.levels:
             known, single = np.array(self.levels, np.float32), values.astype(np.float32)
-            place = np.searchsorted(known[:-1], single)
-            rows = np.flatnonzero(known[place] == single)
-            X[rows, 1 + self.indicator + place[rows]] = ONE_HOT
+            position = np.searchsorted(known[:-1], single)
+            rows = np.flatnonzero(known[position] == single)
+            X[rows, 1 + self.indicator + position[rows]] = ONE_HOT
         if values.dtype.kind != "f":
             return None
         missing = np.isnan(values)
@@ -123,8 +123,8 @@ def to_calendar(values: NDArray[Any], mean: float) -> NDArray[np.float64]:
     weekday = (days.astype(np.int64) + 3) % 7  # 1970 began on a Thursday
     out = np.empty((len(values), len(CALENDAR)))
     out[:, 0] = months.astype("datetime64[Y]").astype(np.int64) + 1970
-    for j, (place, period) in enumerate(((months.astype(np.int64) % 12, 12), (weekday, 7), (hour, 24))):
-        angle = 2 * np.pi * place / period
+    for j, (position, period) in enumerate(((months.astype(np.int64) % 12, 12), (weekday, 7), (hour, 24))):
+        angle = 2 * np.pi * position / period
         out[:, 1 + 2 * j], out[:, 2 + 2 * j] = RADIUS * np.sin(angle), RADIUS * np.cos(angle)
     out[missing, 1:] = 0.0
     return out

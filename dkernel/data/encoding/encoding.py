@@ -120,9 +120,9 @@ class Encoding:
                 values = (
                     code_column(values, column.values) if isinstance(column, CategoryColumn) else column_numbers(values)
                 )
-                place = self.places[column.name]
+                inputs = self.places[column.name]
                 own = {"folds": folds} if isinstance(column, CategoryColumn) and column.folds else {}
-                mark = column.fill(values, X[:, place.start : place.stop], self.strict, **own)
+                mark = column.fill(values, X[:, inputs.start : inputs.stop], self.strict, **own)
                 if mark is not None:
                     marks = np.zeros((len(X), len(self.columns)), np.int8) if marks is None else marks
                     marks[:, j] = mark

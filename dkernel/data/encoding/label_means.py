@@ -201,24 +201,24 @@ class LabelCounts:
         values = tuple(dict.fromkeys(self.values + other.values))
         places = [find_positions(values, each.values) for each in (self, other)]
         copies = np.zeros((LABEL_FOLDS, len(values)))
-        for each, place in zip((self, other), places, strict=True):
-            copies[:, place] += each.copies
+        for each, positions in zip((self, other), places, strict=True):
+            copies[:, positions] += each.copies
         moments, classes = None, None
         if self.moments is not None and other.moments is not None:
             shape = LABEL_FOLDS, len(values), 3
             one, two = (
-                sums.spread(shape, np.s_[:, place])
-                for sums, place in zip((self.moments, other.moments), places, strict=True)
+                sums.spread(shape, np.s_[:, positions])
+                for sums, positions in zip((self.moments, other.moments), places, strict=True)
             )
             moments = one.merge(two)
         if self.classes is not None and other.classes is not None:
             classes = _few(tuple(sorted({*self.classes, *other.classes})))
         shape = LABEL_FOLDS, len(values), len(classes or ())
         rows = ExactSums(shape, {})
-        for each, place in zip((self, other), places, strict=True):
+        for each, positions in zip((self, other), places, strict=True):
             if classes:
                 rows = rows.merge(
-                    each.rows.spread(shape, np.s_[:, place[:, None], find_positions(classes, each.classes or ())])
+                    each.rows.spread(shape, np.s_[:, positions[:, None], find_positions(classes, each.classes or ())])
                 )
         return LabelCounts(values, copies, moments, classes, rows)
 

@@ -102,6 +102,6 @@ def code_column(column: Any, kind: str = TEXT) -> tuple[list[str | None], NDArra
     values += [None] * (encoded.indices.null_count > 0)
     words = list(dict.fromkeys(values))
     if len(words) < len(values):  # one value in several spellings
-        place = {word: i for i, word in enumerate(words)}
-        codes = np.array([place[value] for value in values], np.int64)[codes]
+        number = {word: i for i, word in enumerate(words)}
+        codes = np.array([number[value] for value in values], np.int64)[codes]
     return words, codes

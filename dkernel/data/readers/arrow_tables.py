@@ -15,7 +15,7 @@ from dkernel.data.object_columns import NUMBERS
 from dkernel.data.readers.csv_fields import is_utf8
 from dkernel.data.readers.text_dates import dates_of_texts
 from dkernel.errors import DataError, MissingLabelError, MissingValueError
-from dkernel.numerics.validation import RowPlace
+from dkernel.numerics.validation import RowDescriber
 
 # Bytes of the piece of the block that is filled at a time: it stays in cache while every column of it is written, so
 # each of its cache lines travels once.
@@ -68,18 +68,18 @@ def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
         return None
 
 
-def raw_of_table(table: pa.Table, wanted: ReadColumns, place: RowPlace) -> UncheckedBlock:
+def raw_of_table(table: pa.Table, wanted: ReadColumns, describe: RowDescriber) -> UncheckedBlock:
     """The parts of one unit; a missing value in a feature, the label or the weight is refused with its place."""
     kept = table.select(list(wanted.kept)) if wanted.kept else None
     for name in bytes_in(table, wanted):
-        table = table.set_column(table.column_names.index(name), name, _as_text(table.column(name), name, place))
+        table = table.set_column(table.column_names.index(name), name, _as_text(table.column(name), name, describe))
     for name in texts_of_dates(table, wanted):
-        moments = dates_of_texts(table.column(name), name, place, wanted.date_format(name))
+        moments = dates_of_texts(table.column(name), name, describe, wanted.date_format(name))
         table = table.set_column(table.column_names.index(name), name, moments)
     used, may_miss = _plain(table, wanted), frozenset(wanted.columns if wanted.fills else ())
     for name, column in zip(used.column_names, used.columns, strict=True):
         if column.null_count and name not in may_miss:
-            _refuse_null(column, name, place, MissingLabelError if name == wanted.label else MissingValueError)
+            _refuse_null(column, name, describe, MissingLabelError if name == wanted.label else MissingValueError)
     features = (table if wanted.as_table else used).select(list(wanted.columns))
     label, weight = (None if n is None else _values(used.column(n), n) for n in (wanted.label, wanted.weight))
     if wanted.as_table:
@@ -115,10 +115,10 @@ def rows_without_text(column: pa.ChunkedArray) -> list[int]:
     return []
 
 
-def _as_text(column: pa.ChunkedArray, name: str, place: RowPlace) -> pa.ChunkedArray:
+def _as_text(column: pa.ChunkedArray, name: str, describe: RowDescriber) -> pa.ChunkedArray:
     if rows := rows_without_text(column):
         raise DataError(
-            f"{place(rows[0])}, column {name!r}: the bytes {column[rows[0]].as_py()[:20]!r} are not UTF-8 text. "
+            f"{describe(rows[0])}, column {name!r}: the bytes {column[rows[0]].as_py()[:20]!r} are not UTF-8 text. "
             f"Exclude the column, as with `--exclude {name}`, or store it as text or numbers."
         )
     return text_of_bytes(column)
@@ -182,10 +182,10 @@ def _fill(X: NDArray[Any], arrays: list[NDArray[Any]]) -> None:
                 X[start:stop, j] = values[start:stop]
 
 
-def _refuse_null(column: pa.ChunkedArray, name: str, place: RowPlace, kind: type[DataError]) -> None:
+def _refuse_null(column: pa.ChunkedArray, name: str, describe: RowDescriber, kind: type[DataError]) -> None:
     row = pc.index(pc.is_null(column), True).as_py()
     more = f" (and {column.null_count - 1} more in this block)" if column.null_count > 1 else ""
-    raise kind(f"{place(row)}, column {name!r}: the value is missing{more}. {WITHOUT_THEM}")
+    raise kind(f"{describe(row)}, column {name!r}: the value is missing{more}. {WITHOUT_THEM}")
 
 
 def _values(column: pa.ChunkedArray, name: str) -> NDArray[Any]:

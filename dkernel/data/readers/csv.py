@@ -26,12 +26,12 @@ from dkernel.data.readers.csv_schema import read_schema as read_schema
 from dkernel.data.readers.text_dates import NULLS, dates_of_texts, no_dates, without_words
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError, MissingLabelError
-from dkernel.numerics.validation import RowPlace
+from dkernel.numerics.validation import RowDescriber
 
 _MISSING_VALUE = "the value is missing"
 
 
-def read_part(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) -> UncheckedBlock:
+def read_part(file: File, part: FilePart, wanted: ReadColumns, describe: RowDescriber) -> UncheckedBlock:
     """The rows of one byte range."""
     data, header, types = file.read(*part.marks), part.extra, read_types(wanted)
     try:
@@ -41,12 +41,12 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) 
     if wanted.label is not None and types[wanted.label] == pa.string():
         empty = pc.index(table.column(wanted.label), "").as_py()
         if empty >= 0:
-            raise MissingLabelError(f"{place(empty)}, column {wanted.label!r}: the label is missing. {WITHOUT_THEM}")
-    read = _with_types(table, wanted, place)
-    return replace(raw_of_table(read, wanted, place), kept=_kept_columns(data, table, header, wanted))
+            raise MissingLabelError(f"{describe(empty)}, column {wanted.label!r}: the label is missing. {WITHOUT_THEM}")
+    read = _with_types(table, wanted, describe)
+    return replace(raw_of_table(read, wanted, describe), kept=_kept_columns(data, table, header, wanted))
 
 
-def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) -> FilteredRows:
+def read_valid(file: File, part: FilePart, wanted: ReadColumns, describe: RowDescriber) -> FilteredRows:
     """The good rows of one byte range, and the reasons of the others."""
     data, header = file.read(*part.marks), part.extra
     fields = split_fields(data, header.delimiter, part.marks[0], part.line)
@@ -70,8 +70,9 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace)
             bad[i] = True
     rows = rows[~bad]
     table = _parse(file, fields, rows, header, types)
-    read = _with_types(table, wanted, place)
-    raw = replace(raw_of_table(read, wanted, place), kept=_kept_columns(fields.rows.join(rows), table, header, wanted))
+    read = _with_types(table, wanted, describe)
+    kept = _kept_columns(fields.rows.join(rows), table, header, wanted)
+    raw = replace(raw_of_table(read, wanted, describe), kept=kept)
     return FilteredRows(raw, rows, refused, fields.rows)
 
 
@@ -133,12 +134,12 @@ def _show(word: bytes) -> str:
     return repr(text if len(text) <= 60 else text[:60] + "...")
 
 
-def _with_types(table: pa.Table, wanted: ReadColumns, place: RowPlace) -> pa.Table:
+def _with_types(table: pa.Table, wanted: ReadColumns, describe: RowDescriber) -> pa.Table:
     """The table with nulls where categories are missing, and with dates in place of their texts."""
     changed = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         if wanted.is_date(name):
-            changed[name] = dates_of_texts(column, name, place, wanted.date_format(name))
+            changed[name] = dates_of_texts(column, name, describe, wanted.date_format(name))
         elif wanted.is_category(name):
             changed[name] = without_words(column, NULLS)
     return with_columns(table, changed)

@@ -14,7 +14,7 @@ from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOpti
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, member, raw_of_members, table_of_members
 from dkernel.errors import DamagedFileError, DataError
-from dkernel.numerics.validation import RowPlace
+from dkernel.numerics.validation import RowDescriber
 
 
 def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
@@ -26,7 +26,7 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     return tables
 
 
-def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowPlace) -> UncheckedBlock:
+def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowDescriber) -> UncheckedBlock:
     """The rows of one part."""
     with _open(file) as opened:
 
@@ -40,8 +40,8 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowPlace) -> U
 def _open(file: File) -> Iterator[Any]:
     try:
         with ExitStack() as stack:
-            place = file.path if file.local else stack.enter_context(file.open())
-            yield stack.enter_context(h5py.File(place, "r"))
+            opened = file.path if file.local else stack.enter_context(file.open())
+            yield stack.enter_context(h5py.File(opened, "r"))
     except OSError as error:
         if error.errno is not None:
             raise  # the disk's or the network's trouble: reading again may help

@@ -19,7 +19,7 @@ from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOpti
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, is_run, matrix_columns, member, raw_of_members, table_of_members
 from dkernel.errors import DataError
-from dkernel.numerics.validation import RowPlace
+from dkernel.numerics.validation import RowDescriber
 
 _MAGIC = b"\x93NUMPY"
 _STRIP = 2**18  # bytes
@@ -42,7 +42,7 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     return [_look(file, request) for file in files]
 
 
-def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowPlace) -> UncheckedBlock:
+def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowDescriber) -> UncheckedBlock:
     """The rows of one part."""
     with file.open() as opened:
         arrays = _arrays(file, opened)
@@ -149,8 +149,8 @@ def _rows(file: File, opened: BinaryIO, array: _Array, first: int, stop: int) ->
         return out
     columns = np.empty((rest[0], rows), dtype=array.dtype)
     for j in range(rest[0]):
-        place = array.offset + (j * array.shape[0] + first) * array.dtype.itemsize
-        _read_into(file, opened, place, columns[j].view(np.uint8))
+        offset = array.offset + (j * array.shape[0] + first) * array.dtype.itemsize
+        _read_into(file, opened, offset, columns[j].view(np.uint8))
     return columns.T
 
 

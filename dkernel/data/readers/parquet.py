@@ -17,7 +17,7 @@ from dkernel.data.readers.arrow_tables import bytes_in, kind_of_type, raw_of_tab
 from dkernel.data.readers.text_dates import no_dates
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DamagedFileError, DataError
-from dkernel.numerics.validation import RowPlace
+from dkernel.numerics.validation import RowDescriber
 
 
 def read_schema(files: Sequence[File], _: ReadOptions) -> list[FileSchema]:
@@ -25,19 +25,19 @@ def read_schema(files: Sequence[File], _: ReadOptions) -> list[FileSchema]:
     return [_look(file) for file in files]
 
 
-def read_part(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) -> UncheckedBlock:
+def read_part(file: File, part: FilePart, wanted: ReadColumns, describe: RowDescriber) -> UncheckedBlock:
     """The row groups of one part."""
-    return raw_of_table(_read(file, part, wanted), wanted, place)
+    return raw_of_table(_read(file, part, wanted), wanted, describe)
 
 
-def head(file: File, wanted: ReadColumns, rows: int, place: RowPlace) -> UncheckedBlock:
+def head(file: File, wanted: ReadColumns, rows: int, describe: RowDescriber) -> UncheckedBlock:
     """The first rows, without the rest of their row group."""
     with _open(file) as opened:
         batch = next(opened.iter_batches(rows, columns=list(wanted.names), use_threads=False))
-    return raw_of_table(pa.Table.from_batches([batch]), wanted, place)
+    return raw_of_table(pa.Table.from_batches([batch]), wanted, describe)
 
 
-def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) -> FilteredRows:
+def read_valid(file: File, part: FilePart, wanted: ReadColumns, describe: RowDescriber) -> FilteredRows:
     """The rows without a missing value where none may be; whether they are finite is seen later."""
     table = _read(file, part, wanted)
     refused: dict[int, RejectedRow] = {}
@@ -55,7 +55,7 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace)
         for row, reason in no_dates(table.column(name), wanted.date_format(name)).items():
             refused.setdefault(row, RejectedRow(name, reason))
     rows = np.delete(np.arange(len(table)), list(refused))
-    return FilteredRows(raw_of_table(pick_rows(table, rows), wanted, place), rows, refused)
+    return FilteredRows(raw_of_table(pick_rows(table, rows), wanted, describe), rows, refused)
 
 
 def _read(file: File, part: FilePart, wanted: ReadColumns) -> pa.Table:

@@ -27,7 +27,7 @@ from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide
 from dkernel.numerics.tiling import PIECE_ROWS
-from dkernel.numerics.validation import RowPlace
+from dkernel.numerics.validation import RowDescriber
 
 LABEL = "label"
 _BLANK = re.compile(rb"(?:^|\n)[ \t\r\v\f]+(?:\n|$)")
@@ -197,7 +197,7 @@ def _reason(text: bytes, n: int) -> str:
     return "" if np.unique(pairs, axis=1).shape[1] == pairs.shape[1] else "an index occurs twice"
 
 
-def read_valid(file: File, part: FilePart, wanted: ReadColumns, _: RowPlace) -> FilteredRows:
+def read_valid(file: File, part: FilePart, wanted: ReadColumns, _: RowDescriber) -> FilteredRows:
     """The lines of one byte range that can be read, and why the others cannot."""
     data = file.read(*part.marks)
     ends, _last, _open = row_ends(data, b"", True)
@@ -207,7 +207,7 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, _: RowPlace) -> 
     return FilteredRows(_block(lines.join(rows), file, part, wanted), rows, refused, lines)
 
 
-def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowPlace) -> UncheckedBlock:
+def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowDescriber) -> UncheckedBlock:
     """The rows of one byte range."""
     return _block(file.read(*part.marks), file, part, wanted)
 
@@ -298,14 +298,14 @@ def parse_lines(data: bytes, name: str, first_row: int) -> ParsedRows:
     n_values = int((~is_label).sum())
     if len(numbers) != len(starts) + n_values:
         raise _odd(data, name, first_row, None)
-    place = np.arange(len(starts)) + np.concatenate([[0], np.cumsum(~is_label)[:-1]])
-    index = numbers[place[~is_label]]
+    position = np.arange(len(starts)) + np.concatenate([[0], np.cumsum(~is_label)[:-1]])
+    index = numbers[position[~is_label]]
     if (index != np.rint(index)).any() or (index < 0).any():
         raise _odd(
             data, name, first_row, int(row_of[~is_label][int(((index != np.rint(index)) | (index < 0)).argmax())])
         )
     return ParsedRows(
-        numbers[place[is_label]], row_of[~is_label], index.astype(np.int64), numbers[place[~is_label] + 1]
+        numbers[position[is_label]], row_of[~is_label], index.astype(np.int64), numbers[position[~is_label] + 1]
     )
 
 

@@ -10,7 +10,7 @@ import pyarrow.csv as arrow_csv
 
 from dkernel.data.encoding.words import to_words
 from dkernel.errors import DataError, RecipeError
-from dkernel.numerics.validation import RowPlace
+from dkernel.numerics.validation import RowDescriber
 
 NULLS = (*arrow_csv.ConvertOptions().null_values, "None", "<NA>", "NaT", "\\N")
 """Words for a missing value: pyarrow's, and those that pandas and databases write beside them."""
@@ -73,7 +73,7 @@ def without_words(texts: Any, words: Sequence[str]) -> Any:
     return pc.if_else(pc.is_in(texts, pa.array(words)), pa.scalar(None, pa.string()), texts)
 
 
-def dates_of_texts(texts: Any, name: str, place: RowPlace, form: str = "") -> Any:
+def dates_of_texts(texts: Any, name: str, describe: RowDescriber, form: str = "") -> Any:
     """The times of a column of texts, missing where they are NULL_NUMBERS; a DataError that names the row of another.
 
     Parameters
@@ -88,7 +88,7 @@ def dates_of_texts(texts: Any, name: str, place: RowPlace, form: str = "") -> An
     [datetime.datetime(2024, 1, 31, 0, 0)]
     """
     if form:
-        return _read_in_form(texts, name, place, form)
+        return _read_in_form(texts, name, describe, form)
     known = without_words(texts.cast(pa.string()), NULL_NUMBERS)
     for before, kind in DATES:
         try:
@@ -96,19 +96,19 @@ def dates_of_texts(texts: Any, name: str, place: RowPlace, form: str = "") -> An
         except pa.ArrowInvalid:
             continue
     row, reason = min(no_dates(texts).items())
-    raise DataError(f"{place(row)}, column {name!r}: {reason}, and the column's other values are dates or times.")
+    raise DataError(f"{describe(row)}, column {name!r}: {reason}, and the column's other values are dates or times.")
 
 
-def _read_in_form(column: Any, name: str, place: RowPlace, form: str) -> Any:
+def _read_in_form(column: Any, name: str, describe: RowDescriber, form: str) -> Any:
     words, moments, at = _find_moments(column, form)
     if wrong := _find_wrong(words, moments, at, form):
         row, reason = min(wrong.items())
-        raise DataError(f"{place(row)}, column {name!r}: {reason}.")
+        raise DataError(f"{describe(row)}, column {name!r}: {reason}.")
     return moments.take(at)
 
 
 def _find_moments(column: Any, form: str) -> tuple[list[str | None], Any, Any]:
-    """The different words of a column, the moment of each in a format, null if none, and the place of each row's."""
+    """The different words of a column, the moment of each in a format, null if none, and the number of each row's."""
     import pandas as pd
 
     plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
@@ -125,8 +125,8 @@ def _find_moments(column: Any, form: str) -> tuple[list[str | None], Any, Any]:
 def _find_wrong(words: Sequence[str | None], moments: Any, at: Any, form: str) -> dict[int, str]:
     """The rows whose words are no dates, with the reason."""
     pairs = enumerate(zip(words, moments.is_null().to_pylist(), strict=True))
-    wrong = {place: f"{word[:60]!r} is no date as {form}" for place, (word, none) in pairs if none and word}
-    return {row: wrong[place] for row, place in enumerate(at.to_pylist() if wrong else ()) if place in wrong}
+    wrong = {number: f"{word[:60]!r} is no date as {form}" for number, (word, none) in pairs if none and word}
+    return {row: wrong[number] for row, number in enumerate(at.to_pylist() if wrong else ()) if number in wrong}
 
 
 def no_dates(texts: Any, form: str = "") -> dict[int, str]:

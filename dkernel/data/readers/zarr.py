@@ -17,7 +17,7 @@ from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOpti
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, member, raw_of_members, table_of_members
 from dkernel.errors import DamagedFileError, DataError
-from dkernel.numerics.validation import RowPlace
+from dkernel.numerics.validation import RowDescriber
 
 
 def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
@@ -25,7 +25,7 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     return [table_of_members(file, _members(_open(file)), request.exclude) for file in files]
 
 
-def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowPlace) -> UncheckedBlock:
+def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowDescriber) -> UncheckedBlock:
     """The rows of one part."""
     opened, inside = _open(file), list[str]()
 
@@ -51,8 +51,8 @@ def _chunk_files(array: zarr.Array, first: int, stop: int) -> Iterator[str]:
     steps = array.shards or array.chunks
     rows = range(first // steps[0], -(-stop // steps[0]))
     others = (range(-(-n // step)) for n, step in zip(array.shape[1:], steps[1:], strict=True))
-    for place in itertools.product(rows, *others):
-        yield os.path.join(array.path, array.metadata.encode_chunk_key(place))
+    for index in itertools.product(rows, *others):
+        yield os.path.join(array.path, array.metadata.encode_chunk_key(index))
 
 
 def _open(file: File) -> Any:

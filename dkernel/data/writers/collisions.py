@@ -81,8 +81,8 @@ def inputs(data: Sequence[str | os.PathLike], option: str = "DATA") -> list[Loca
 def find_in_both(some: Sequence[str], others: Sequence[str]) -> str | None:
     """The first of the files `some` that is one of `others` too, under whatever name; None if none is."""
     known = [Location(path, "") for path in others]
-    marks = {mark for place in known for mark in (place.real, place.identity)} - {None}
-    return next((path for path in some if marks & {(place := Location(path, "")).real, place.identity}), None)
+    marks = {mark for output in known for mark in (output.real, output.identity)} - {None}
+    return next((path for path in some if marks & {(output := Location(path, "")).real, output.identity}), None)
 
 
 def check_apart(read: Sequence[Location], written: Sequence[Location]) -> None:
@@ -92,38 +92,38 @@ def check_apart(read: Sequence[Location], written: Sequence[Location]) -> None:
     ------
     DataError : it names both, and says what each is
     """
-    for number, place in enumerate(written):
+    for number, output in enumerate(written):
         for other in read:
-            _check_input(place, other)
+            _check_input(output, other)
         for other in written[:number]:
-            _check_pair(place, other)
+            _check_pair(output, other)
 
 
-def _check_input(place: Location, other: Location) -> None:
-    there = place.identity is not None or other.folder or "://" in other.path
-    if not there and os.path.abspath(other.path) != place.real:  # which a worker may see
+def _check_input(output: Location, other: Location) -> None:
+    there = output.identity is not None or other.folder or "://" in other.path
+    if not there and os.path.abspath(other.path) != output.real:  # which a worker may see
         return  # nothing is there that could be replaced: very many files need not be asked for more
-    if place.same(other):
+    if output.same(other):
         raise DataError(
-            f"{place.path}: {place.option} names what is also an input ({other.option}), and would replace it. "
+            f"{output.path}: {output.option} names what is also an input ({other.option}), and would replace it. "
             "Choose another name."
         )
-    if place.holds(other) and not place.shared:
+    if output.holds(other) and not output.shared:
         raise DataError(
-            f"{place.path}: {place.option} names a folder that holds an input ({other.option} {other.path}), and would "
-            "replace it. Choose another name."
+            f"{output.path}: {output.option} names a folder that holds an input ({other.option} {other.path}), and "
+            "would replace it. Choose another name."
         )
-    if other.holds(place):
+    if other.holds(output):
         raise DataError(
-            f"{place.path}: {place.option} names a place inside of an input ({other.option} {other.path}). Choose "
-            "another place."
+            f"{output.path}: {output.option} names a place inside of an input ({other.option} {other.path}). "
+            "Choose another place."
         )
 
 
-def _check_pair(place: Location, other: Location) -> None:
-    if place.same(other) and not (place.shared and other.shared):
-        raise DataError(f"{place.path}: {place.option} and {other.option} name the same. Choose two names.")
-    for outer, inner in ((place, other), (other, place)):
+def _check_pair(output: Location, other: Location) -> None:
+    if output.same(other) and not (output.shared and other.shared):
+        raise DataError(f"{output.path}: {output.option} and {other.option} name the same. Choose two names.")
+    for outer, inner in ((output, other), (other, output)):
         if outer.holds(inner) and not outer.shared:
             raise DataError(
                 f"{inner.path}: {inner.option} names a place inside of {outer.option} {outer.path}, which holds "
