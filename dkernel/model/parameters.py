@@ -24,6 +24,7 @@ from dkernel.model.recipe_checks import (
     parameter_table,
     positive_number,
     real,
+    scorer_name,
     size,
     strength,
     whole,
@@ -153,7 +154,7 @@ class Parameters:
         "Scorer of scikit-learn by which rows that are left out choose among ways, settings and alphas, and end the "
         'stages. "loss" is the loss, and of two fits to classes none with more wrong labels is taken. Of several '
         "classes a ranking is the mean over the classes, each against the rest; rows count alike.",
-        word,
+        scorer_name,
         words=("loss", *_SCORERS_OF_CLASSES, *_SCORERS_OF_NUMBERS),
         of_task={"classify": ("loss", *_SCORERS_OF_CLASSES), "regress": ("loss", *_SCORERS_OF_NUMBERS)},
     )

@@ -115,6 +115,16 @@ def word(p: Parameter, value: Any) -> str:
     return str(value)
 
 
+def scorer_name(p: Parameter, value: Any) -> str:
+    if callable(value):
+        raise RecipeError(
+            f"{p.name}={value!r} is a function, and a fit compares its ways by a value of each row, which a function "
+            f"of all rows has not. Give a name ({' | '.join(p.words)}), or search with "
+            "sklearn.model_selection.GridSearchCV, whose scoring takes functions."
+        )
+    return word(p, value)
+
+
 def whole(least: int) -> Callable[[Parameter, Any], int]:
     def check(p: Parameter, value: Any) -> int:
         try:

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score, mean_absolute_error, roc_auc_score
+from sklearn.metrics import average_precision_score, f1_score, make_scorer, mean_absolute_error, roc_auc_score
+from sklearn.model_selection import GridSearchCV
 
 from dkernel import KernelClassifier, KernelRegressor, Tuner
+from dkernel.errors import RecipeError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1500, 3))
@@ -64,3 +66,11 @@ def test_a_search_takes_the_best_score(given):
     scores = [line["score"] for line in tuner.leaderboard_ if "score" in line]
     assert tuner.best_score_ == scores[0] == max(scores)
     assert 0.5 < scores[0] <= 1.0
+
+
+def test_a_function_is_for_a_search_of_scikit_learn():
+    scorer = make_scorer(f1_score)
+    with pytest.raises(RecipeError, match="GridSearchCV"):
+        KernelClassifier(scoring=scorer, **GIVEN).fit(X, RARE)
+    search = GridSearchCV(KernelClassifier(solver="psgd", **GIVEN), {"alpha": [1e-4, 10.0]}, scoring=scorer, cv=2)
+    assert search.fit(X, RARE).best_params_["alpha"] == 1e-4
