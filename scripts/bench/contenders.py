@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 BATCH = 16_384  # rows that a map sees at once: their 1,024 components in float64 are 128 MiB
+BLOCK = 4096  # rows of dask-ml's blocks: Dask advises blocks of which a worker holds some ten, and these are 32 MiB
 GROUP = 131_072  # rows that trees read at once
 COMPONENTS = 1024
 TREES, LEAVES = 300, 63
@@ -143,10 +144,10 @@ def fit_dask_ml(columns: Columns) -> Any:
     with LocalCluster(2, threads_per_worker=1, memory_limit="1GiB", dashboard_address=None) as made, Client(made):
         frame = dd.read_parquet([str(file) for file in columns.files], split_row_groups=True)
         meta = table(next(frames(columns.files, 1)))
-        whole = frame.map_partitions(table, meta=meta).to_dask_array(lengths=True).rechunk((BATCH, -1))
+        whole = frame.map_partitions(table, meta=meta).to_dask_array(lengths=True).rechunk((BLOCK, -1))
         scaler, sampler = StandardScaler().fit(whole[:, :-1]), random_map()
         scaled = scaler.transform(whole[:, :-1])
-        sampler.fit(scaled[:BATCH].compute())
+        sampler.fit(scaled[:BLOCK].compute())
         inputs = scaled.map_blocks(sampler.transform, chunks=(scaled.chunks[0], (COMPONENTS,)), dtype=np.float64)
         linear = Incremental(sgd()).fit(inputs, whole[:, -1], classes=list(range(len(columns.classes))))
     return make_pipeline(scaler, sampler, linear.estimator_)
