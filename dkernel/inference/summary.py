@@ -81,8 +81,8 @@ class FitSummary:
         labels = None if header["classes"] is None else header["classes"]["values"]
         lines, solver = facts.get("chosen", {}), SOLVERS[recipe["solver"]]
         form = describe_model(recipe, facts, columns)
-        rare, share = _rare_classes(labels, facts.get("counts", ()))
         asked, held = recipe["scoring"], facts.get("holdout", {})
+        rare, share = _rare_classes(labels, facts.get("counts", ()), held.get("rows", math.inf))
         checks = {name: text for name, text in lines.items() if name not in CHOICES} | ({"rare": rare} if rare else {})
         return cls(
             form,
@@ -131,8 +131,8 @@ def _held_out(figures: Mapping[str, Any]) -> dict[str, Any]:
     return {"rows": rows, "figure": name, "model": {"value": value, "standard_error": error}}
 
 
-def _rare_classes(labels: Sequence[Any] | None, counts: Sequence[float]) -> tuple[str, float]:
-    """The classes of few rows in words, and the share of the rarest."""
+def _rare_classes(labels: Sequence[Any] | None, counts: Sequence[float], rows: float) -> tuple[str, float]:
+    """The classes of few rows in words, with what to do where few `rows` left out have one; the share of the rarest."""
     if not labels or not len(counts):
         return "", 1.0
     shares = np.array(counts, np.float64) / max(sum(counts), 1.0)
@@ -143,10 +143,13 @@ def _rare_classes(labels: Sequence[Any] | None, counts: Sequence[float]) -> tupl
     names = ", ".join(f"{labels[i]!r} ({format_share(shares[i])} of the rows)" for i in order[:SHOWN_CLASSES])
     more = f" and {len(order) - SHOWN_CLASSES} more" if len(order) > SHOWN_CLASSES else ""
     where = "look at roc_auc and average_precision" if len(counts) == 2 else "dkernel evaluate prints their recall"
-    return (
-        f"{names}{more}: the share of wrong labels says little of so few rows; {where}, and --scoring lets them judge",
-        float(shares.min()),
+    text = (
+        f"{names}{more}: the share of wrong labels says little of so few rows; {where}, and --scoring lets them judge"
     )
+    share = float(shares.min())
+    if share * rows < LEAST_CLEAR_ROWS:
+        text += f"; some {math.ceil(share * rows):,} of the rows left out are too few to judge by: --holdout 0.3"
+    return text, share
 
 
 def _shift(result: TrainResult) -> str:

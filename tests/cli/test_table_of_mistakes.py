@@ -60,9 +60,9 @@ LINES = {
         lambda: parquet("s.parquet") and "nosuch.parquet", "", REFUSED, "no such file or folder on this",
     ),
     "a label in capitals": (parquet, "--label Y", REFUSED, "Did you mean 'y'?"),
-    "text": (lambda: parquet(city=cities()), "", 0, "categories   city 3"),
+    "text": (lambda: parquet(city=cities()), "", 0, "categories   city (3 values)"),
     "a category of pandas of whole numbers": (
-        lambda: parquet(zone=pd.Categorical(np.resize([1, 2, 7], 300))), "", 0, "categories   zone 3",
+        lambda: parquet(zone=pd.Categorical(np.resize([1, 2, 7], 300))), "", 0, "categories   zone (3 values)",
     ),
     "a constant feature": (lambda: parquet(c=1.0), "", 0, "constant     c: one value in all rows"),
     "a class of one row": (

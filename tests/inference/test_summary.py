@@ -53,6 +53,7 @@ def test_few_rows_of_a_class_bring_figures_of_its_ranking_and_a_check():
     assert "always False (" in told["beside"]
     assert "a linear model (4.5 %, roc_auc 0.6" in told["beside"]
     assert told["rare"].startswith("True (")
+    assert told["rare"].endswith("--scoring lets them judge")
     shown = FitSummary.of_model(machine.model_)
     assert (shown.checks.keys(), shown.judged["rows"]) == ({"rare"}, 600)
 
@@ -100,3 +101,13 @@ def test_choices_are_for_those_who_ask_and_a_loaded_machine_has_no_rows(tmp_path
 def test_a_difference_is_clear_from_two_standard_errors(gain, error, rows, said):
     judged = {"rows": rows, "figure": "rmse", "rarest": 1.0, "boosted": {"value": 1, "gain": gain, "gain_error": error}}
     assert verdict(judged, "boosted").startswith(said)
+
+
+def test_a_class_of_few_rows_left_out_asks_for_more_of_them():
+    header = {
+        "recipe": {"kernel": "Linear()", "solver": "exact", "scoring": "loss"},
+        "classes": {"values": ["ok", "fault"]},
+        "columns": ["a"],
+    }
+    told = FitSummary.of_header({**header, "facts": {"counts": [980, 20], "holdout": {"rows": 50, "accuracy": 1.0}}})
+    assert told.checks["rare"].endswith("some 1 of the rows left out are too few to judge by: --holdout 0.3")

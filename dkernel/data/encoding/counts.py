@@ -352,7 +352,7 @@ class TableCounts:
         if gaps:
             lines["missing"] = _join_names(gaps)
         words = [
-            f"{name} {len(c.in_kind().counts)}" if c.exact else f"{name} over {MOST_VALUES:,}"
+            f"{name} ({len(c.in_kind().counts)} values)" if c.exact else f"{name} (over {MOST_VALUES:,} values)"
             for (name, _), c in pairs
             if isinstance(c, CategoryCount)
         ]
