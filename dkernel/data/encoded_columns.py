@@ -157,8 +157,9 @@ def _notations(
         advice = "as 1234.5, without separators and units (pandas.read_csv has decimal and thousands)"
         if is_date(example):
             what = "dates that are not all"
-            form = f"--date-format '{name}=%d.%m.%Y', date_format={{{name!r}: '%d.%m.%Y'}}"
-            advice = f"as 2024-12-31, all with a zone or none, or say how they are written (such as {form})"
+            form = "%d.%m.%Y" + " %H:%M" * (":" in example)
+            said = f"--date-format '{name}={form}', date_format={{{name!r}: {form!r}}}"
+            advice = f"as 2024-12-31, all with a zone or none, or say how they are written (such as {said})"
         raise DataError(
             f"{where}, column {name!r}: its values are texts such as {example!r}, {what} written as such. Write them "
             f"{advice}, exclude the column, or name it as a category (--categorical {name}; "
