@@ -64,7 +64,7 @@ def test_of_many_classes_of_equal_size_none_is_rare(classes, rare):
     counts[0] = 10 if rare else 60
     told = FitSummary.of_header(
         {
-            "recipe": {"kernel": "Linear()", "solver": "exact"},
+            "recipe": {"kernel": "Linear()", "solver": "exact", "scoring": "loss"},
             "facts": {"counts": counts},
             "classes": {"values": labels},
             "columns": ["a", "b"],
