@@ -36,8 +36,8 @@ COMMAND_ONLY = ("holdout", "holdout_by", "dtype", "seed", "task", "categorical")
 """What the command takes and an estimator does not, or by another name."""
 ESTIMATOR_ONLY = ("class_weight",)
 OF_GAMMA = ("auto", "gaussian", "rbf", "laplacian")
-NOWHERE = ("rounds",)
-"""Set by neither."""
+NOWHERE = ("rounds", "date_format")
+"""Set by neither, or by the columns of a table."""
 # Sampling is that of maps; it is drawn so that a case keeps its other settings.
 CHANCE = {"loss": 0.5, "kernel": 0.85, "n_components": 0.75, "features": 0.5, "solver": 0.4, "gamma": 0.4,
           "sampling": 0.0,
