@@ -425,17 +425,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
     def report(self, path: str | PathLike[str]) -> None:
         """Write one HTML page about the fit, as `dkernel train --report` does.
 
-        Parameters
-        ----------
-        path : str or path-like
-            Page to write.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        UnsupportedError
-            If the fit was in another process, or matplotlib is not installed.
+        {page to write}
         """
         require_fitted(self, "model_")
         if self._finished is None:

@@ -279,9 +279,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             Share of the rows whose sets are to hold their class.
         by_class : bool, default=False
             Whether that is the share of each class, by a q of its own, and not of all rows.
-        groups : array or Dask collection of shape (n_samples,), default=None
-            Group of each row, of those given to `conformalize`: the coverage is then that of each group. Of a Dask
-            dataframe it is a series of its partitions, of a Dask array one of its chunks or in memory.
+        {groups of answers}
 
         Returns
         -------

@@ -11,6 +11,29 @@ Parameters
 ----------
 X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
     Rows.""",
+    "parameters of views": """\
+Parameters
+----------
+X : array, dataframe or Dask collection of shape (n_samples, p)
+    First view.
+y : array, dataframe or Dask collection of shape (n_samples, q) or (n_samples,), default=None
+    Second view.""",
+    "page to write": """\
+Parameters
+----------
+path : str or path-like
+    Page to write.
+
+Raises
+------
+NotFittedError
+    Before `fit`.
+UnsupportedError
+    If the fit was in another process, or matplotlib is not installed.""",
+    "groups of answers": """\
+groups : array or Dask collection of shape (n_samples,), default=None
+    Group of each row, of those given to `conformalize`: the coverage is then that of each group. Of a Dask
+    dataframe it is a series of its partitions, of a Dask array one of its chunks or in memory.""",
     "returns itself": """\
 Returns
 -------
@@ -38,6 +61,11 @@ gamma : float or {"auto", "median", "scale"}, default="auto"
     "features": """\
 features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
     Kind of the map.""",
+    "features and n_map_components": """\
+features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
+    Kind of the map.
+n_map_components : int, default=1024
+    Number of landmarks, or of random features.""",
     "random_state": """\
 random_state : int, numpy Generator or RandomState, default=None
     Seed; None is 0.""",

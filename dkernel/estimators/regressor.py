@@ -131,9 +131,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             Rows.
         coverage : float, default=0.9
             Share of the rows that are to lie within.
-        groups : array or Dask collection of shape (n_samples,), default=None
-            Group of each row, of those given to `conformalize`: the coverage is then that of each group. Of a Dask
-            dataframe it is a series of its partitions, of a Dask array one of its chunks or in memory.
+        {groups of answers}
 
         Returns
         -------

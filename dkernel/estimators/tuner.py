@@ -275,17 +275,7 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
     def report(self, path: str | PathLike[str]) -> None:
         """Write one HTML page about the search and the fit of the best, as `dkernel tune --report` does.
 
-        Parameters
-        ----------
-        path : str or path-like
-            Page to write.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        UnsupportedError
-            If the fit was in another process, or matplotlib is not installed.
+        {page to write}
         """
         self._best().report(path)
 

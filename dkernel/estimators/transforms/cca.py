@@ -155,12 +155,7 @@ class KernelCCA(OnFeatures):
     def fit(self, X: Any, y: Any = None) -> "KernelCCA":
         """Choose both maps, and sum the covariances in one more pass.
 
-        Parameters
-        ----------
-        X : array, dataframe or Dask collection of shape (n_samples, p)
-            First view.
-        y : array, dataframe or Dask collection of shape (n_samples, q) or (n_samples,), default=None
-            Second view.
+        {parameters of views}
 
         {returns itself}
 
@@ -245,12 +240,7 @@ class KernelCCA(OnFeatures):
     def transform(self, X: Any, y: Any = None) -> Any:
         """Compute the functions f of the first view, and with y also g of the second.
 
-        Parameters
-        ----------
-        X : array, dataframe or Dask collection of shape (n_samples, p)
-            First view.
-        y : array, dataframe or Dask collection of shape (n_samples, q) or (n_samples,), default=None
-            Second view.
+        {parameters of views}
 
         Returns
         -------

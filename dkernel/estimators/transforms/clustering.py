@@ -116,9 +116,7 @@ class KernelKMeans(Clustering):
     n_clusters : int, default=8
         Number k of clusters.
     {kernel and gamma}
-    {features}
-    n_map_components : int, default=1024
-        Number of landmarks, or of random features.
+    {features and n_map_components}
     {steps of k-means}
     {random_state}
 

@@ -24,9 +24,7 @@ class KernelPCA(OnFeatures):
     n_components : int, default=None
         Components to keep; None for all whose eigenvalue is not rounding.
     {kernel and gamma}
-    {features}
-    n_map_components : int, default=1024
-        Number of landmarks, or of random features.
+    {features and n_map_components}
     {random_state}
 
     Attributes

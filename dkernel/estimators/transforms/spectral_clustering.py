@@ -29,9 +29,7 @@ class SpectralClustering(Clustering):
         Kernel, its expression, or its name; it should not be negative.
     gamma : float or {"auto", "median", "scale"}, default="auto"
         Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
-    {features}
-    n_map_components : int, default=1024
-        Number of landmarks, or of random features.
+    {features and n_map_components}
     {steps of k-means}
     {random_state}
 
