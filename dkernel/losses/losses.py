@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
 from dkernel.losses.loss import Loss
-from dkernel.losses.margin_losses import Hinge, Logistic, Perceptron, Softmax, SquaredHinge
-from dkernel.losses.regression_losses import EpsilonInsensitive, Huber, Quantile, Squared
+from dkernel.losses.margin_losses import MARGIN_LOSSES, Hinge, Logistic, Perceptron, Softmax, SquaredHinge
+from dkernel.losses.regression_losses import REGRESSION_LOSSES, EpsilonInsensitive, Huber, Quantile, Squared
 from dkernel.numerics.validation import nearest_name
 
 __all__ = [
@@ -32,20 +32,7 @@ __all__ = [
     "signs",
 ]
 
-LOSSES: dict[str, Loss] = {
-    loss.name: loss
-    for loss in (
-        SquaredHinge(),
-        Hinge(),
-        Logistic(),
-        Softmax(),
-        Perceptron(),
-        Squared(),
-        Huber(),
-        EpsilonInsensitive(),
-        Quantile(),
-    )
-}
+LOSSES: dict[str, Loss] = {loss.name: loss for loss in (*MARGIN_LOSSES, *REGRESSION_LOSSES)}
 
 
 def parse_loss(text: str) -> Loss:

@@ -141,3 +141,6 @@ class Perceptron(Loss):
 
     def held_out_value(self, y: Floats, s: Floats) -> Floats:
         return (y * s <= 0).astype(s.dtype)
+
+
+MARGIN_LOSSES: tuple[Loss, ...] = (SquaredHinge(), Hinge(), Logistic(), Softmax(), Perceptron())

@@ -138,3 +138,6 @@ class Quantile(Loss):
 
     def sides(self, y: Floats, w: Floats) -> tuple[Floats, list[tuple[Floats, Floats, Floats]]]:
         return -(1 - self.q) * w, [(np.ones_like(y), w, -y)]
+
+
+REGRESSION_LOSSES: tuple[Loss, ...] = (Squared(), Huber(), EpsilonInsensitive(), Quantile())

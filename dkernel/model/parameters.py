@@ -1,7 +1,7 @@
 """The table of parameters, of which recipe, options, help, pages and the docstrings of estimators are made.
 
-The command imports it for its help, so it imports no catalogue: a test compares its words with theirs. A new parameter
-is one field here, and an argument of the estimators that have it, whose signatures are written out.
+The command imports it for its help, so it imports no catalogue that loads numpy: a test compares its words with theirs.
+A new parameter is one field here, and an argument of the estimators that have it, whose signatures are written out.
 """
 
 from collections.abc import Mapping
@@ -32,6 +32,7 @@ from dkernel.model.recipe_checks import (
     word_of_spelling,
     word_or,
 )
+from dkernel.model.solver_table import SOLVERS
 
 EFFORTS: Mapping[str, float] = {"low": 0.25, "normal": 1.0, "high": 4.0}
 """Word -> multiple of what the choice and the local stage may cost, see `dkernel.solvers.budget`."""
@@ -166,7 +167,7 @@ class Parameters:
         "few rows, unless passes, patience, a local stage or a holdout ask for another way, or nothing is given and "
         'local stages are tried; else "psgd". Blocks of `partial_fit` are always learned by "psgd".',
         word,
-        words=("auto", "psgd", "exact", "normal", "pcg", "lbfgs"),
+        words=tuple(SOLVERS),
     )
     passes: str | int = parameter(
         "auto",

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dkernel.errors import RecipeError
-from dkernel.losses.losses import Loss
+
+if TYPE_CHECKING:  # the help of the command has the words of the table, and loads no numpy
+    from dkernel.losses.loss import Loss
 
 FEW_ROWS = 4096  # that are solved exactly: their Gram matrix is 128 MiB, and factoring it takes a second or so
 SEEN = 1e-3  # a fit that ends with scores this far from the optimum is reported
@@ -36,7 +38,7 @@ class SolverEntry:
     box_dual: bool = False
     merges_duplicates: bool = True
 
-    def takes(self, loss: Loss) -> bool:
+    def takes(self, loss: "Loss") -> bool:
         """True if the solver can minimize this loss."""
         return (
             loss.quadratic if self.quadratic_only else loss.smooth or self.nonsmooth or (self.box_dual and loss.boxed)
@@ -55,7 +57,7 @@ class SolverEntry:
         """The parameter that lets a solver that has ended too soon go on."""
         return "polish" if self.in_rounds else "passes"
 
-    def check(self, name: str, loss: Loss, text: str, polish: int) -> None:
+    def check(self, name: str, loss: "Loss", text: str, polish: int) -> None:
         """Refuse a loss, by its text in the recipe, or a polish that the solver of this name cannot do."""
         if self.quadratic_only and not loss.quadratic:
             raise RecipeError(
