@@ -36,9 +36,9 @@ def parse_date_formats(given: Mapping[str, str] | None) -> dict[str, str]:
     >>> parse_date_formats({"day": "%d.%m.%Y", "when": "ISO8601"})
     {'day': '%d.%m.%Y', 'when': ''}
     """
-    import pandas as pd
-
     for name, form in (given or {}).items():
+        import pandas as pd
+
         try:
             if form != ISO_FORMAT and "%" not in form:
                 raise ValueError("it has no %")
