@@ -193,23 +193,6 @@ class Race:
         # Two points give a rough slope: grids that learn nothing from 1,024 rows may learn much from 2,048.
         self.drop_losers(margin, of_kernel, rows if rows < self.sample_sizes()[-1] else self.n)
 
-    def judge_doubtful(self) -> None:
-        """Judge a way on the largest sample too if its curve and its last point disagree about who wins.
-
-        On 2,048 rows of kin40k cells lead components, and their slope on few rows may predict that they lose. On
-        diamonds it is the other way round.
-        """
-        most = self.sample_sizes()[-1]
-        short = [way for way in self.ways if max(self.curves[way].losses) < most]
-        if not short or len(short) == len(self.ways):
-            return
-        rival = min((way for way in self.ways if way not in short), key=lambda way: self.predict(way))
-        doubtful = [
-            way for way in short if (self._lead(way, rival)[0] > 0) != (self.predict(way) < self.predict(rival))
-        ]
-        if doubtful:
-            self._judge(doubtful, most)
-
     def _lead(self, way: Way, rival: Way) -> tuple[float, float]:
         """How much smaller the loss of a way is on the largest sample that both were fitted to, and its error."""
         one, other = self.curves[way].losses, self.curves[rival].losses

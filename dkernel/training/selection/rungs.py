@@ -147,7 +147,6 @@ def finish_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[T
         race.forget_kernel()
         for rows in race.sample_sizes():
             race.run(rows, inf, inf)
-        race.judge_doubtful()
     race.drop_losers(0.0, 0.0)
     race.drop_beaten(0.0)
     return list(leaders)

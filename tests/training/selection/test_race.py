@@ -39,25 +39,6 @@ def test_a_clear_winner_is_fitted_alone():
     assert won.ways_to_fit() == (GRIDS,)
 
 
-@pytest.mark.parametrize(
-    ("of_cells", "last", "asked"),
-    [
-        ((0.05, 0.02), 0.008, [BOTH]),  # leads, and is predicted to lose
-        ((0.2, 0.03), 0.02, [BOTH]),  # the other way round
-        ((0.05, 0.03), 0.008, []),
-        ((0.1, 0.01), 0.02, []),
-    ],
-)
-def test_cells_whose_curve_and_last_point_disagree_are_judged_again(of_cells, last, asked, monkeypatch):
-    found = race({KERNEL: (0.2, 0.025, last), BOTH: (*of_cells, 1.0)}, {KERNEL: 9.0, BOTH: 10.0})
-    found.ways = [KERNEL, BOTH]
-    del found.curves[BOTH].losses[4096]
-    judged = []
-    monkeypatch.setattr(found, "_judge", lambda ways, *_: judged.extend(ways))
-    found.judge_doubtful()
-    assert judged == asked
-
-
 def test_two_points_of_a_curve_end_no_race():
     found = race(
         {KERNEL: (0.29, 0.28, 0.28), GRIDS_ALONE: (0.48, 0.32, 0.28)}, {KERNEL: 9.0, GRIDS_ALONE: 8.0}, n=10**6
