@@ -12,6 +12,7 @@ import hashlib
 import os
 import shutil
 import stat
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,7 +93,8 @@ def staged_name(name: str) -> str:
     >>> staged_name("m.safetensors")  # doctest: +ELLIPSIS
     '.m.safetensors....partial'
     """
-    return f".{os.fsencode(name)[:_KEPT_BYTES].decode(errors='ignore')}.{uuid.uuid4().hex}.partial"
+    kept = os.fsencode(name)[:_KEPT_BYTES].decode(sys.getfilesystemencoding(), errors="ignore")
+    return f".{kept}.{uuid.uuid4().hex}.partial"
 
 
 def check_no_device(path: str | os.PathLike[str]) -> None:
