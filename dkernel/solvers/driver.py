@@ -152,7 +152,7 @@ class Solver(StateMachine[S, SolverResult]):
             self._kept[kind] = executor.keep(statistic, f"{self.key}-{kind}")
         broadcast = executor.keep(value, key)
         total = fit.reader.fold(
-            statistic, fit.pieces, key, fit.run.progress, held=self._kept[kind], broadcast=broadcast
+            statistic, fit.pieces, key, fit.run.progress, handle=self._kept[kind], broadcast=broadcast
         )
         executor.release([broadcast])
         return total

@@ -28,7 +28,7 @@ class ReservoirSplit:
     """
 
     holdout: Block
-    held: Block
+    leverage_rows: Block
     landmarks: Block
     sample: Block
     fitted: Block
@@ -38,12 +38,12 @@ class ReservoirSplit:
     @property
     def measured(self) -> Block:
         """Rows whose leverage is measured: those that are held for it, or the sample where none are."""
-        return self.held if len(self.held.X) else self.sample
+        return self.leverage_rows if len(self.leverage_rows.X) else self.sample
 
     @property
     def unseen(self) -> Block:
         """Rows outside the preconditioner's sample, of the larger block of them; the sample where it has all."""
-        larger = self.holdout if len(self.holdout.X) >= len(self.held.X) else self.held
+        larger = self.holdout if len(self.holdout.X) >= len(self.leverage_rows.X) else self.leverage_rows
         # 8,192 rows show which directions are far larger outside the sample, and which alphas go on.
         return select_rows(larger if len(larger.X) else self.sample, slice(8192))
 

@@ -168,7 +168,7 @@ class RowReader(Protocol):
         key: str,
         *,
         following: Sequence[RowSlice] = (),
-        held: Handle | None = None,
+        handle: Handle | None = None,
         broadcast: Handle | None = None,
     ) -> R: ...
 
@@ -235,11 +235,11 @@ class SGD:
 
     def release(self) -> None:
         """Let the workers forget the objectives."""
-        if (held := self.__dict__.pop("_held", None)) is not None:
-            self.rows.executor.release([held])
+        if (handle := self.__dict__.pop("_handle", None)) is not None:
+            self.rows.executor.release([handle])
 
     @cached_property
-    def _held(self) -> Handle:
+    def _handle(self) -> Handle:
         return self.rows.executor.keep(self.statistic, f"{self.key}-gradient")
 
     def round(
@@ -269,7 +269,7 @@ class SGD:
         with ThreadPoolExecutor(1) as meanwhile:
             pulls = meanwhile.submit(self._pulls, groups)  # M v, here, while the workers sum the gradient
             totals = self.rows.reduce(
-                self.statistic, pieces, key, following=following, held=self._held, broadcast=broadcast
+                self.statistic, pieces, key, following=following, handle=self._handle, broadcast=broadcast
             )
         executor.release([broadcast])
         parts = zip(self.objectives, groups, totals, pulls.result(), strict=True)

@@ -187,8 +187,10 @@ def _dense(sampled: SampledObjective, n: int, flops: float, polished: bool) -> _
     metric, map, root, certified = coordinates.metric, objective.components.map, None, None
     if not isinstance(metric, float):
         root = metric_factor(metric)
-        if map.landmarks is not None and len(split.held.X):
-            certified = certificate(map, objective.components.scaling.apply(split.held.X), flops, (metric, root))
+        if map.landmarks is not None and len(split.leverage_rows.X):
+            certified = certificate(
+                map, objective.components.scaling.apply(split.leverage_rows.X), flops, (metric, root)
+            )
     noise = COVARIANCE_ROUNDING if map.gram_dtype == "float32" else 0.0
     rho = ridge_for(covariance, metric, target, noise, stream(objective.seed, "trace"), root)
     return _CovarianceEstimate(rho, moment, lambda ridges: _factorize(sampled, covariance, ridges), certified)

@@ -129,7 +129,7 @@ class BlockReader:
         key: str,
         *,
         following: Sequence[RowSlice] = (),
-        held: Handle | None = None,
+        handle: Handle | None = None,
         broadcast: Handle | None = None,
     ) -> R:
         """The statistic of these pieces, while the units of the `following` ones are being read.
@@ -153,7 +153,7 @@ class BlockReader:
 
         sums: dict[Node, S] = {}
         for _, some in self._sums(
-            statistic, windows, inside, key, held, broadcast, following=new[: self._window], needed=later
+            statistic, windows, inside, key, handle, broadcast, following=new[: self._window], needed=later
         ):
             sums |= some
         return statistic.finish(merge_levels(((node.level, sums[node]) for node in sorted(sums)), statistic.merge))
@@ -225,7 +225,7 @@ class BlockReader:
         windows: Sequence[Sequence[int]],
         inside: Callable[[Sequence[int]], Mapping[int, list[RowSlice]]],
         key: str,
-        held: Handle | None,
+        handle: Handle | None,
         broadcast: Handle | None,
         following: Sequence[int] = (),
         needed: Container[int] = (),
@@ -245,7 +245,7 @@ class BlockReader:
             items = {chunk: [(blocks[chunk], piece) for piece in mine] for chunk, mine in chunks.items()}
             by_chunk = dict(zip(chunks, workers, strict=True))
             stay = self.rows_stay(sum(map(len, chunks.values())))
-            return make_calls(held or statistic, broadcast, items, key, self.executor, by_chunk, stay)
+            return make_calls(handle or statistic, broadcast, items, key, self.executor, by_chunk, stay)
 
         results = self.visit(windows, calls, following=following, needed=needed)
         for window, values in zip(windows, results, strict=True):
@@ -258,7 +258,7 @@ class BlockReader:
         key: str,
         progress: Any,
         *,
-        held: Handle | None = None,
+        handle: Handle | None = None,
         broadcast: Handle | None = None,
         journal: Journal | None = None,
         name: str = "",
@@ -269,7 +269,7 @@ class BlockReader:
 
         Parameters
         ----------
-        held : the handle of a statistic that is large
+        handle : the handle of a statistic that is large
         broadcast : handle of what `step` gets beside the piece
         journal, name : where the sums are kept on the way, as parts of the stage of this name
         """
@@ -289,7 +289,7 @@ class BlockReader:
             return {kept.blocks + i: mine for i, mine in enumerate(by_block.values())}
 
         with kept:
-            for window, sums in self._sums(statistic, windows, blocks, key, held, broadcast):
+            for window, sums in self._sums(statistic, windows, blocks, key, handle, broadcast):
                 kept.add(len(window), [(node.level, sums[node]) for node in sorted(sums)])
                 progress.advance(sum(self.source.units[unit].n_rows for unit in window))
         return statistic.finish(kept.total())
@@ -393,16 +393,16 @@ class BlockReader:
         row_bytes, slots = held_row_bytes(self.source), self.executor.slots
         least = slots * (WINDOW_TASKS if self._dealt else 1)
         windows: list[list[list[int]]] = []
-        held = 0
+        loaded = 0
         for group in self._by_group(units):
             size = sum(self.source.units[unit].n_rows for unit in group) * row_bytes
-            little = held + size <= slots * MOST_BYTES and windows and len(windows[-1]) < slots * WINDOW_TASKS
+            little = loaded + size <= slots * MOST_BYTES and windows and len(windows[-1]) < slots * WINDOW_TASKS
             if little or (windows and len(windows[-1]) < least):
                 windows[-1].append(group)
-                held += size
+                loaded += size
             else:
                 windows.append([group])
-                held = size
+                loaded = size
         return [list(chain.from_iterable(window)) for window in windows]
 
     def _by_group(self, units: Iterable[int]) -> list[list[int]]:
@@ -539,7 +539,7 @@ def read_once(
                 pieces,
                 key,
                 progress or Progress("none"),
-                held=handles.get("statistic"),
+                handle=handles.get("statistic"),
                 broadcast=handles.get("broadcast"),
             )
         finally:

@@ -40,12 +40,12 @@ class KeptBlock:
         key: str,
         *,
         following: Sequence[RowSlice] = (),  # noqa: ARG002 - there is nothing to read ahead
-        held: Handle | None = None,
+        handle: Handle | None = None,
         broadcast: Handle | None = None,
     ) -> R:
         """The statistic of these pieces, see `BlockReader.reduce`."""
         items = [(self._handle, piece) for piece in pieces]
-        return reduce(self.executor, statistic, items, key, held=held, broadcast=broadcast)
+        return reduce(self.executor, statistic, items, key, handle=handle, broadcast=broadcast)
 
     def fold(self, statistic: Statistic[S, R], name: str, value: Any = None, size: int = PIECE_ROWS) -> R:
         """The statistic of all rows.
@@ -57,12 +57,12 @@ class KeptBlock:
         size : rows of a piece
         """
         key = f"{self.key}-{name}"
-        held = self.executor.keep(statistic, f"{key}-{type(statistic).__name__}")
+        handle = self.executor.keep(statistic, f"{key}-{type(statistic).__name__}")
         broadcast = None if value is None else self.executor.keep(value, key)
         try:
-            return self.reduce(statistic, cut_rows(self.n, size), key, held=held, broadcast=broadcast)
+            return self.reduce(statistic, cut_rows(self.n, size), key, handle=handle, broadcast=broadcast)
         finally:
-            self.executor.release([held] if broadcast is None else [held, broadcast])
+            self.executor.release([handle] if broadcast is None else [handle, broadcast])
 
 
 def cut_rows(n: int, size: int) -> tuple[RowSlice, ...]:

@@ -32,16 +32,16 @@ def group_units(units: Sequence[Unit], row_bytes: int) -> list[range]:
     [range(0, 3), range(3, 4), range(4, 5)]
     """
     groups: list[range] = []
-    held = 0
+    bytes_in_group = 0
     for number, unit in enumerate(units):
         size = unit.n_rows * row_bytes
         small = size <= MOST_BYTES and len(unit.task.__dask_graph__()) == 1
-        if small and held and held + size <= MOST_BYTES and len(groups[-1]) < MOST_UNITS:
+        if small and bytes_in_group and bytes_in_group + size <= MOST_BYTES and len(groups[-1]) < MOST_UNITS:
             groups[-1] = range(groups[-1].start, number + 1)
-            held += size
+            bytes_in_group += size
         else:
             groups.append(range(number, number + 1))
-            held = max(1, size) if small else 0
+            bytes_in_group = max(1, size) if small else 0
     return groups
 
 

@@ -59,7 +59,7 @@ def add_up(
 class RepeatedReading:
     """Readings of the same pieces, one after the other; each piece is worked on by the process that had it before.
 
-    `with` it around the readings.
+    Use it in a `with` statement around the readings.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class RepeatedReading:
     def total(
         self,
         statistic: ExactStatistic[T],
-        held: Handle,
+        handle: Handle,
         broadcast: Handle,
         restore: Callable[[], Handle],
         key: str,
@@ -89,7 +89,7 @@ class RepeatedReading:
 
         Parameters
         ----------
-        held, broadcast : handles of the statistic and of what its methods get
+        handle, broadcast : handles of the statistic and of what its methods get
         restore : makes the broadcast for pieces whose state is lost
         key : made of the content of everything that decides the result
         advance : called with the rows of each window
@@ -100,7 +100,9 @@ class RepeatedReading:
 
         def calls(window: Sequence[int]) -> list[Call]:
             pieces = [piece for unit in window for piece in self._pieces[unit]]
-            return [self._call(f"{key}-{some[0].number}", held, broadcast, some, at) for at, some in self._deal(pieces)]
+            return [
+                self._call(f"{key}-{some[0].number}", handle, broadcast, some, at) for at, some in self._deal(pieces)
+            ]
 
         read_on = {unit: self._homes.get(pieces[0].number) for unit, pieces in self._pieces.items()}
         results = self.reader.visit(windows, calls, following=() if last else windows[0], read_on=read_on)
@@ -110,7 +112,8 @@ class RepeatedReading:
                 again = [piece for unit in window for piece in self._pieces[unit] if piece.number in lost]
                 whole = restore()
                 more = [
-                    self._call(f"{key}-again-{some[0].number}", held, whole, some, at) for at, some in self._deal(again)
+                    self._call(f"{key}-again-{some[0].number}", handle, whole, some, at)
+                    for at, some in self._deal(again)
                 ]
                 answers = [*answers, *executor.compute(more)[0]]
                 executor.release([whole])
@@ -119,7 +122,7 @@ class RepeatedReading:
             advance(sum(piece.n for unit in window for piece in self._pieces[unit]))
         return totals[0]
 
-    def _call(self, key: str, held: Handle, broadcast: Handle, pieces: Sequence[RowSlice], at: str | None) -> Call:
+    def _call(self, key: str, handle: Handle, broadcast: Handle, pieces: Sequence[RowSlice], at: str | None) -> Call:
         blocks: dict[tuple[int, int], tuple[int, Handle]] = {}
         numbered = []
         for piece in pieces:
@@ -128,7 +131,7 @@ class RepeatedReading:
                 blocks[block] = len(blocks), self.reader.block(piece)
             numbered.append((blocks[block][0], piece))
         handles = [handle for _, handle in blocks.values()]
-        return Call(f"{key}-{len(pieces)}", add_up, (held, broadcast, handles, numbered), at)
+        return Call(f"{key}-{len(pieces)}", add_up, (handle, broadcast, handles, numbered), at)
 
     def _deal(self, pieces: Sequence[RowSlice]) -> list[tuple[str | None, list[RowSlice]]]:
         """The pieces of each call, and the worker to run it on: that which had them before, or has their block."""
@@ -149,7 +152,7 @@ class RepeatedReading:
             assert home is not None
             rows[home] += piece.n
             mine[home].append(piece)
-        return [(at, some) for at, own in mine.items() if own for some in _cut(own, threads[at])]
+        return [(at, some) for at, turn in mine.items() if turn for some in _cut(turn, threads[at])]
 
     def __enter__(self) -> "RepeatedReading":
         return self

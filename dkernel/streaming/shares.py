@@ -317,7 +317,7 @@ def reduce(
     items: Sequence[BlockPiece],
     key: str,
     *,
-    held: Handle | None = None,
+    handle: Handle | None = None,
     broadcast: Handle | None = None,
 ) -> R:
     """The statistic of all pieces.
@@ -326,9 +326,9 @@ def reduce(
     ----------
     items : each piece with the handle of the block that it stands in
     key : made of the content of everything that decides the result
-    held : handle of the statistic, where it is large and known to the executor already
+    handle : handle of the statistic, where it is large and known to the executor already
     broadcast : handle of what `step` gets beside the piece
     """
-    results, _ = executor.compute(make_calls(held or statistic, broadcast, {0: items}, key, executor))
+    results, _ = executor.compute(make_calls(handle or statistic, broadcast, {0: items}, key, executor))
     (total,) = merge_chunks(results, statistic.merge).values()
     return statistic.finish(total)

@@ -47,7 +47,7 @@ def store_unit(blocks: Sequence[Block], disk: DiskFolder, pieces: Sequence[RowSl
         order = np.concatenate([np.empty(0, np.int64), *mine])
         values = {"X": block.X, "y": block.y, "weight": block.weight}
         fields = {
-            name: {part: StoredRows(held, disk) for part, held in split_into_arrays(rows[order]).items()}
+            name: {part: StoredRows(arrays, disk) for part, arrays in split_into_arrays(rows[order]).items()}
             for name, rows in values.items()
             if rows is not None
         }

@@ -147,7 +147,8 @@ def _settle_recipe(way: FittedWay) -> SettledRecipe:
 
 def _facts(way: FittedWay) -> dict[str, Any]:
     fit, chosen, problem, outcome = way.fit, way.chosen, way.problem, way.outcome
-    source, survey, targets, setup, held = fit.ask.source, fit.survey, fit.targets, problem.setup, problem.split.held
+    source, survey, targets = fit.ask.source, fit.survey, fit.targets
+    setup, leverage_rows = problem.setup, problem.split.leverage_rows
     components = problem.objective.components
     map, norm = components.map, problem.coordinates.norm(outcome.v[:-1]) * targets.width
     facts: dict[str, Any] = {
@@ -167,8 +168,8 @@ def _facts(way: FittedWay) -> dict[str, Any]:
         facts["weight"] = source.weight_column
     if setup.certificate is not None:
         facts["certificate"] = setup.certificate
-    elif map.landmarks is not None and len(held.X):
-        facts["certificate"] = certificate(map, components.scaling.apply(held.X), fit.ask.plan.flops)
+    elif map.landmarks is not None and len(leverage_rows.X):
+        facts["certificate"] = certificate(map, components.scaling.apply(leverage_rows.X), fit.ask.plan.flops)
     moments = survey.moments
     # A standard scaling has them, unless a metric is folded in, and sparse rows are surveyed in folded columns.
     known = components.scaling.kind == "standard" and chosen.metric != "diagonal"

@@ -102,13 +102,13 @@ def test_roles_are_disjoint_and_none_is_empty_but_the_holdout(n, columns, holdou
     out, fitted = numbers(split.holdout), numbers(split.fitted)
     assert out | fitted == set(range(len(found)))
     assert not out & fitted
-    for block in (split.held, split.landmarks, split.sample):
+    for block in (split.leverage_rows, split.landmarks, split.sample):
         assert numbers(block)
         assert numbers(block) <= fitted
     assert len(numbers(split.landmarks)) == len(split.landmarks.y) <= columns
     assert len(numbers(split.sample)) == len(split.sample.y)
     if n > 20:
-        assert not numbers(split.held) & (numbers(split.landmarks) | numbers(split.sample))
+        assert not numbers(split.leverage_rows) & (numbers(split.landmarks) | numbers(split.sample))
     if sizes.reservoir < n:  # rows enough for everybody
         assert not numbers(split.landmarks) & numbers(split.sample)
         assert len(split.landmarks.y) == columns

@@ -85,7 +85,7 @@ def test_what_is_broadcast_reaches_every_piece_held_or_not():
     items = some_items(executor, 9)
     plain = reduce(executor, Sum(2.0), items, "sum", broadcast=executor.keep(5.0, "five"))
     held = executor.keep(Sum(2.0), "statistic")
-    assert reduce(executor, Sum(2.0), items, "sum", held=held, broadcast=executor.keep(5.0, "five")) == plain
+    assert reduce(executor, Sum(2.0), items, "sum", handle=held, broadcast=executor.keep(5.0, "five")) == plain
     assert plain != reduce(executor, Sum(2.0), items, "sum")
 
 

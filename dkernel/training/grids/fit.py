@@ -270,7 +270,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
             reading.run,
             residual.fit.reader.keep,
         )
-        self.held = residual.run.executor.keep(self.statistic, f"{reading.run}-statistic")
+        self.handle = residual.run.executor.keep(self.statistic, f"{reading.run}-statistic")
         self.tables: list[Tables] = []  # of the groups so far; a group that is fitted again has the same
 
     def start(self) -> GridState:
@@ -293,7 +293,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
         return replace(state, ended=True)
 
     def finish(self, state: GridState) -> GridFit:
-        self.residual.run.executor.release([self.held])
+        self.residual.run.executor.release([self.handle])
         kept = max(state.kept, 1)  # one that gains nothing is judged too
         grids, tables = self.statistic.binning.part(0, kept * self.statistic.group), Tables.joined(self.tables[:kept])
         return GridFit(grids, tables, state.kept_scores, list(state.history))
@@ -345,7 +345,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
         broadcast = executor.keep(turn, key)
         total = self.reading.total(
             self.statistic,
-            self.held,
+            self.handle,
             broadcast,
             keep_history,
             key,
