@@ -239,4 +239,4 @@ def format_figure(figure: str, value: float, digits: int = 3) -> str:
 
 
 def format_share(share: float, digits: int = 3) -> str:
-    return f"{100 * share:.{digits}g} %"
+    return f"{format_number(100 * share, digits)} %"

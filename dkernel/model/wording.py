@@ -53,7 +53,8 @@ def format_number(value: float, digits: int = 3) -> str:
 
     Examples
     --------
-    >>> format_number(0.892804), format_number(43512.0), format_number(0.0213, 2)
-    ('0.893', '43,500', '0.021')
+    >>> format_number(0.892804), format_number(43512.0), format_number(0.0213, 2), format_number(463.0, 2)
+    ('0.893', '43,500', '0.021', '460')
     """
-    return f"{value:.{digits}g}" if abs(value) < 1000 else f"{float(f'{value:.{digits}g}'):,.0f}"
+    rounded = float(f"{value:.{digits}g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 10**digits else f"{value:.{digits}g}"
