@@ -186,7 +186,10 @@ def one_a_row(values: Any, what: str, several: bool = False) -> NDArray[Any] | N
     """One value a row as numpy, or with `several` some of them; None stays None."""
     if values is None:
         return None
-    flat = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    try:
+        flat = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    except RuntimeError as error:  # of an array that numpy cannot take
+        raise DataError(f"{what} is of type {type(values).__name__}: {error}") from None
     if flat.ndim == 2 and flat.shape[1] == 1:
         flat = flat[:, 0]
     if flat.ndim != 1 and not (several and flat.ndim == 2 and flat.shape[1]):

@@ -481,6 +481,10 @@ def _file(path: str, options: Mapping[str, Any]) -> File:
         raise UnseenFileError(f"{path}: there is no such file on this machine.") from None
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: the file cannot be read ({error}).") from None
+    if size == 0 and "://" not in path and not (os.path.isfile(path) or os.path.isdir(path)):
+        raise DataError(
+            f"{path}: this is a pipe or a device, and data are read more than once. Write them to a file first."
+        )
     ending, compression = split_ending(path)
     format_ = FORMATS.get(ending)
     if format_ is None or (compression and format_ not in TEXTS):

@@ -25,12 +25,15 @@ class InputTypeError(DataError, TypeError):
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """A ValueError or TypeError of scikit-learn's checks becomes a DataError with the same message."""
+    """An error of scikit-learn's checks becomes a DataError with the same message.
+
+    A RuntimeError is that of an array which numpy cannot take: one of PyData's sparse, or a tensor with a gradient.
+    """
     try:
         yield
     except DKernelError:
         raise
-    except ValueError as error:
+    except (ValueError, RuntimeError) as error:
         raise DataError(str(error)) from None
     except TypeError as error:
         raise InputTypeError(str(error)) from None

@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from dkernel.data import Source, from_arrays, open_source
 from dkernel.data.block import as_label, holds_lists, is_missing, targets_in
-from dkernel.data.collections.dask_arrays import first_rows, is_dask, refuse_parts
+from dkernel.data.collections.dask_arrays import dense, first_rows, is_dask, refuse_parts
 from dkernel.data.collections.object_arrays import holds_objects, object_table
 from dkernel.data.collections.tables import as_frame, matrix, refuse_no_table, with_types
 from dkernel.data.compute import dask_compute
@@ -58,6 +58,8 @@ def check_table(estimator: Any, X: Any, *, fitting: bool = False, least: int = 1
         if objects or is_dask(X) or is_frame(X):
             if X.ndim != 2:
                 raise DataError(f"X has {X.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
+            if is_dask(X) and not hasattr(X, "columns"):
+                dense(X._meta)
             # The names of a Dask dataframe stand in its empty pandas twin.
             validate_data(
                 estimator, getattr(X, "_meta", X) if hasattr(X, "columns") else X, reset=fitting, skip_check_array=True
@@ -202,7 +204,8 @@ def as_plain(y: Any, classes: bool = True) -> Any:
     refuse_parts(y)
     if hasattr(y, "to_pandas") and not hasattr(y, "iloc"):
         y = y.to_pandas()
-    values = np.asarray(y)
+    with refusals():
+        values = np.asarray(y)
     if not classes or values.dtype.kind not in "OS" or values.ndim != 1 or (len(values) and isinstance(values[0], str)):
         return y
     values = as_label(values, "y, row {}".format, str(getattr(y, "name", None) or "y"))

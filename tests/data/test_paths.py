@@ -1,5 +1,6 @@
 """What the user names becomes files in a known order, or an error that says what is wrong."""
 
+import os
 from functools import partial
 from pathlib import Path
 
@@ -80,6 +81,13 @@ def test_a_file_of_another_well_known_kind_is_named(tmp_path: Path, ending: str,
     (tmp_path / f"a.{ending}").write_bytes(b"1")
     with pytest.raises(DataError, match=rf"the ending says no format that can be read.*{match}"):
         expand(tmp_path / f"a.{ending}")
+
+
+@pytest.mark.parametrize("name", ["pipe.csv", "pipe", "pipe.parquet"])
+def test_a_pipe_is_refused_by_what_it_is(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match="a pipe or a device, and data are read more than once"):
+        expand(tmp_path / name)
 
 
 @pytest.mark.parametrize("given", ["", "/*.csv"])

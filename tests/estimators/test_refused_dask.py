@@ -47,6 +47,17 @@ MAKES = {"array": lambda v: da.from_array(v.to_numpy()), "frame": lambda v: dd.f
 PARTS = {"Delayed": delayed(X), "a list of Delayed": [delayed(X)], "Bag": dask.bag.from_sequence([1.0, 2.0])}
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("take", TAKES)
+def test_an_array_that_numpy_does_not_take(take, lazy):
+    """PyData's sparse, as a tensor with a gradient: its RuntimeError came through, of Dask's blocks in the middle."""
+    coo = pytest.importorskip("sparse").COO
+    rows = (Y if "labels" in take or take == "weights" else X).to_numpy()
+    with pytest.raises(DataError, match="Cannot convert a sparse array"):
+        TAKES[take](da.from_array(rows, chunks=30).map_blocks(coo) if lazy else coo(rows))
+
+
 @pytest.mark.parametrize("take", TAKES)
 @pytest.mark.parametrize("part", PARTS)
 def test_parts_are_refused_with_the_call_that_joins_them(part, take):
