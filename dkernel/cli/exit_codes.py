@@ -24,6 +24,7 @@ import click
 
 from dkernel.cli.help import Grouped, in_options
 from dkernel.errors import (
+    NO_ROOM,
     ClusterError,
     DataError,
     DKernelError,
@@ -189,6 +190,8 @@ def _message(error: BaseException, ctx: click.Context) -> str:
     if isinstance(error, DKernelError):
         return str(error)
     if isinstance(error, OSError):
+        if error.errno in NO_ROOM:
+            return f"{error.filename}: no room to write ({error.strerror}). Make room, or choose another place."
         return f"{error.filename or 'the operating system'}: {error.strerror or error}."
     if isinstance(error, MemoryError):
         return (

@@ -13,10 +13,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import click
 
 from dkernel.cli.diagnostics.follow import DEAD_AFTER, HEARTBEAT
 from dkernel.cli.diagnostics.memory_usage import PeakMemory
@@ -139,12 +141,14 @@ class Record:
         if where is None:
             return
         content = (json.dumps({**self.facts, "seconds": dict(self.seconds)}, indent=2, default=plain) + "\n").encode()
-        # The run's own error, or its output, counts more than the record of it.
-        with suppress(OSError, DKernelError):
+        try:
             if is_url(where):
                 write_whole(where, content)
             else:
                 write_file(Path(where), content, durable=final)
+        except (OSError, DKernelError) as error:  # the run's own error, or its output, counts more
+            if final:
+                click.echo(mask_urls(f"warning: the run record {where} is not written: {error}"), err=True)
 
     def so_far(self) -> dict[str, Any]:
         """The record at this moment, with the seconds of each phase."""

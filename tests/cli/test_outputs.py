@@ -1,5 +1,6 @@
 """Nothing that is read is ever replaced, whatever the options that name it, nor one output by another."""
 
+import errno
 import json
 import os
 import shutil
@@ -109,7 +110,7 @@ def test_inputs_are_kept_beside_one_that_cannot_be_read(run, place, given):
 COMMANDS = {name: main.get_command(None, name) for name in main.list_commands(None)}
 NO_FILES = {  # options whose text names no file
     *("label", "weight", "group", "kernel", "categorical", "local", "positive", "baselines", "budget", "grid"),
-    *("encoding", "delimiter", "scheduler"),
+    *("encoding", "delimiter", "scheduler", "date_format"),
 }
 GIVEN = {"model": "m.safetensors", "data": "x.csv", "label": "y", "out": "new"}
 FILES = {"model": "m.safetensors", "config": "c.toml", "import": "own.py"}  # that an option reads; the others x.parquet
@@ -195,6 +196,33 @@ def test_a_name_that_is_as_long_as_can_be_is_no_trouble_after_the_work(run, run_
     run_to(*words, "x" * 255)
     assert (place / ("x" * 255)).exists()
     assert "the run record is too long" in refused(run, place, *TRAIN, "x.csv", "--out", "x" * 250)
+
+
+FULL = {
+    "train": ([*TRAIN, "x.csv", "--out"], 75),
+    "conformalize": (
+        ["conformalize", "m.safetensors", "x.csv", "--label", "y", "--exclude", "price,id,note", "--out"],
+        75,
+    ),
+    "export": (["export", "m.safetensors", "--out"], 75),
+    "show": (["show", "m.safetensors", "--markdown", "--out"], 75),
+    "record": (["evaluate", "m.safetensors", "x.csv", "--label", "y", "--exclude", "price,id,note", "--record"], 0),
+}
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_a_full_disk_is_named_by_what_was_written(run, place, monkeypatch, name):
+    """A write has no name to its error: it was one of "the operating system", and of a record there was no word."""
+
+    def fail(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    words, code = FULL[name]
+    monkeypatch.setattr(os, "fsync", fail)
+    result = run(*words, "new")
+    assert result.exit_code == code, result.output
+    assert ("new: no room to write" if code else "record new is not written") in result.stderr
+    assert (place / "new").exists() == (name == "record")  # its first state, which waits for no disk
 
 
 @pytest.mark.parametrize(("given", "judges"), WHERE)

@@ -132,11 +132,12 @@ def test_while_the_run_goes(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["r"]
 
 
-def test_what_cannot_be_written_ends_no_run(tmp_path):
+def test_what_cannot_be_written_ends_no_run(tmp_path, capsys):
     with Record().write_to(tmp_path / "none" / "r") as record:
         record.note(rows=1)
     with pytest.raises(DataError), Record().write_to(tmp_path / "none" / "r"):
         raise DataError("the run's own error counts")
+    assert capsys.readouterr().err.count("r is not written: ") == 2
 
 
 def test_at_an_url():

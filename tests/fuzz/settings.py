@@ -29,14 +29,13 @@ def run(case: Case, folder: Path) -> str:
     case.say(f"data: {name}, {rows} rows, weights {weights}, labels {labels}")
     data = datasets.dataset(name, rows, weights, labels, seed)
     settings = draws.settings(case.rng, data.regresses, data.nonnegative, np.unique(data.y).tolist()[:3])
-    files = _files(case, data, folder)
+    data.write(folder / "train.parquet", max(case.rng.choice((37, 200, 1000, 5000)), len(data.X) // 40))
+    data.write_test(folder / "test.parquet")
     compared, filed = case.rng.random() < COMPARED, case.rng.random() < FILED
     by_command = not any(name in settings for name in draws.ESTIMATOR_ONLY)
     case.say(f"settings{'' if by_command else ' of an estimator'}: {settings}")
     try:
-        machine = (
-            _by_command(case, data, settings, files, folder) if by_command else _by_estimator(case, data, settings)
-        )
+        machine = _by_command(case, data, settings, folder) if by_command else _by_estimator(case, data, settings)
     except DKernelError as error:
         return _refused(error)
     if isinstance(machine, Answer):
@@ -47,17 +46,10 @@ def run(case: Case, folder: Path) -> str:
         answers = check_faces(machine, dkernel.load(folder / "m.safetensors").model_, data.test)
     except DKernelError as error:  # a kernel of counts, and rows beyond those of the training
         return f"fitted, rows {_refused(error)}"
-    same = by_command and compared and _compare(data, settings, files, folder)
+    same = by_command and compared and _compare(data, settings, folder)
     if filed := filed and list(machine.model_.columns) == list(data.test):  # not of rows without names
         _check_files(data, folder, answers)
     return f"fitted{', and again by an estimator' if same else ''}{', and files scored' if filed else ''}"
-
-
-def _files(case: Case, data: Dataset, folder: Path) -> list[Path]:
-    group = case.rng.choice((37, 200, 1000, 5000))
-    data.write(folder / "train.parquet", max(group, len(data.X) // 40))
-    data.write_test(folder / "test.parquet")
-    return [folder / "train.parquet"]
 
 
 def _refused(found: Any) -> str:
@@ -72,12 +64,12 @@ def _refused(found: Any) -> str:
     return f"refused: {kind}: {re.sub(r'-?[0-9][0-9.,e+-]*', '#', line)[:90]}"
 
 
-def _by_command(case: Case, data: Dataset, settings: dict[str, Any], files: list[Path], folder: Path) -> Any:
+def _by_command(case: Case, data: Dataset, settings: dict[str, Any], folder: Path) -> Any:
     """The machine with the model that the command wrote, or its refusal."""
     words = [w for name, value in settings.items() for w in (f"--{name.replace('_', '-')}", value)]
     words += ["--weight", WEIGHT] if data.weight is not None else []
     words += ["--baselines", "linear" if case.rng.random() < 0.1 else "off", "--progress", "none", "--json"]
-    found = command("train", *files, "--label", LABEL, "--out", folder / "m.safetensors", *words)
+    found = command("train", folder / "train.parquet", "--label", LABEL, "--out", folder / "m.safetensors", *words)
     if found.code:
         assert not (folder / "m.safetensors").exists(), "a model beside an error"
         return found
@@ -101,13 +93,13 @@ def _by_estimator(case: Case, data: Dataset, settings: dict[str, Any]) -> Any:
         return machine.fit(X, data.y.to_numpy(), data.weight)
 
 
-def _compare(data: Dataset, settings: dict[str, Any], files: list[Path], folder: Path) -> bool:
+def _compare(data: Dataset, settings: dict[str, Any], folder: Path) -> bool:
     """An estimator on the same file makes the same recipe and the same bytes; False where it has not the words."""
     if any(name in settings for name in ("holdout", "holdout_by", "dtype", "positive", "categorical")):
         return False
     model = dkernel.load(folder / "m.safetensors").model_
     machine = _estimator(data, {**settings, "loss": model.recipe.loss, "task": model.task})
-    source = dkernel.open_source([str(file) for file in files], label=LABEL,
+    source = dkernel.open_source(folder / "train.parquet", label=LABEL,
                                  weight=WEIGHT if data.weight is not None else None)  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -126,7 +126,9 @@ def replacing(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
             if durable:
                 os.fsync(stream.fileno())
         os.replace(staged, path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename is None:  # that of a write
+            error.filename = str(path)
         with contextlib.suppress(OSError):
             staged.unlink(missing_ok=True)
         raise
