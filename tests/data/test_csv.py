@@ -216,3 +216,19 @@ def test_a_column_that_is_empty_at_first_is_what_its_values_are(tmp_path: Path, 
         assert np.isfinite(source.X.compute(scheduler="sync")).all()
         assert len(open_source(path, scan_bytes=64, max_bad_rows=1, holes=True).rejected) == 0
     assert encodings[0].to_json() == encodings[1].to_json()
+
+
+@pytest.mark.filterwarnings("ignore:3 bad rows")
+@pytest.mark.parametrize("label", ["0.25", "1.50", "3", "word"])
+@pytest.mark.parametrize("missing", ["", ".", "n.a."])
+def test_fractions_with_a_comma_are_those_with_a_point(tmp_path: Path, label: str, missing: str) -> None:
+    """Also beside words for what is missing and beside a bad row, in features and labels."""
+    rows = [(f"{i}.5", label if i % 20 == 7 else f"{i // 3}.25") for i in range(60)] + [(missing, "0.25")]
+    found = []
+    for sign, delimiter in (".", ","), (",", ";"):
+        texts = ([each.replace(".", sign) if each[:1].isdigit() else each for each in row] for row in rows)
+        text = "a,y\n".replace(",", delimiter) + "".join(delimiter.join(row) + "\n" for row in texts)
+        source = open_source(written(tmp_path, text), label="y", max_bad_rows=3, holes=True, missing="mean")
+        found.append((source.label_kind, source.X.compute(scheduler="sync"), source.y.compute(scheduler="sync")))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
@@ -47,9 +48,22 @@ class Header:
     numbered: bool = False
     decimal: str = "."
 
-    def with_point(self, text: str) -> str:
-        """The text of a number of this file as other files have it; a point is no part of a number with a comma."""
-        return text if self.decimal == "." else text.translate(str.maketrans(",.", ".,"))
+    def with_points(self, texts: Any) -> Any:
+        """Texts of numbers of this file as other files have them; a point is no part of a number with a comma."""
+        if self.decimal == ",":
+            for sign, other in ((".", "\0"), (",", "."), ("\0", ",")):
+                texts = pc.replace_substring(texts, sign, other)
+        return texts
+
+    def can_hold(self, value: str, type_: pa.DataType) -> bool:
+        """True if a column of this type can hold the text."""
+        if type_ == pa.string() or value in NULL_NUMBERS:  # a missing value has its own message
+            return True
+        try:
+            self.with_points(pa.array([value])).cast(type_)
+        except pa.ArrowInvalid:
+            return False
+        return True
 
 
 def read_types(wanted: ReadColumns) -> dict[str, pa.DataType]:
@@ -149,7 +163,7 @@ def explain_parse(
                     f"Correct it, or {_LEAVE_OUT}."
                 )
             for name, value in zip(header.names, values, strict=True):
-                if name in types and not can_hold(header.with_point(value), types[name]):
+                if name in types and not header.can_hold(value, types[name]):
                     return DataError(
                         f"{file.name}, row {row}, column {name!r}: {value!r} where the column's other values, from the "
                         f"first rows on, are of type {types[name]}. Correct it, leave it empty, name the column as a "
@@ -164,18 +178,6 @@ def explain_parse(
     except text_csv.Error as failure:
         return DataError(f"{file.name}, after row {first_row}: the text cannot be read as CSV ({failure}).")
     return DataError(f"{file.name}, after row {first_row}: the text cannot be read as CSV ({error}).")
-
-
-def can_hold(value: str, type_: Any) -> bool:
-    """True if a column of this type can hold the text."""
-    if type_ == pa.string():
-        return True
-    try:
-        pa.array([value]).cast(type_)
-    except pa.ArrowInvalid:
-        # A missing value has its own message.
-        return value in NULL_NUMBERS
-    return True
 
 
 def well_formed_rows(data: bytes, header: Header) -> bytes:

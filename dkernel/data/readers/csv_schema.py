@@ -21,7 +21,6 @@ from dkernel.data.readers.csv_fields import (
     PLAIN_NUMBER,
     TYPES,
     Header,
-    can_hold,
     explain_parse,
     parse_rows,
     well_formed_rows,
@@ -195,7 +194,9 @@ class _Kinds:
             column, type_ = table.column(name), table.schema.field(name).type
             kind = "other" if is_bytes(type_) else kind_of_type(type_)  # text that is not UTF-8
             if kind in ("text", "date", "other") and name in known:
-                kind = "bool" if _mostly_truths(column) else "float"  # the words are bad rows, be they many
+                kind = (
+                    "bool" if _mostly_truths(column, self.header) else "float"
+                )  # the words are bad rows, be they many
             elif kind == "text" and _mostly_numbers(column, self.header):
                 kind = "float"  # reading it as numbers names the row of the word
             elif kind == "text" and _are_dates(column):
@@ -208,13 +209,12 @@ class _Kinds:
                 self.kind_of[name] = wider(self.kind_of.get(name, "empty"), kept_kind(table.column(name)))
 
     def _add_label(self, name: str, texts: pa.ChunkedArray, block: bytes, first_row: int) -> None:
-        if self.header.decimal == ",":
-            texts = pc.replace_substring(texts, ",", ".")
-        kind, exact, whole = label_kind(texts)
+        numbers = self.header.with_points(texts)
+        kind, exact, whole = label_kind(numbers)
         if (
             kind == "text" and self.quarantine and _mostly_numbers(texts, self.header)
         ):  # the words among the labels are bad rows
-            kind, exact, whole = label_kind(texts.filter(pc.match_substring_regex(texts, PLAIN_NUMBER)))
+            kind, exact, whole = label_kind(numbers.filter(pc.match_substring_regex(numbers, PLAIN_NUMBER)))
         self.exact, self.whole = self.exact and exact, self.whole and whole
         before = self.kind_of.get(name, "empty")
         if "empty" not in (kind, before):
@@ -299,9 +299,9 @@ def _check_quotes(file: File, header: Header, block: bytes, rows: int) -> None:
 
 def _mostly_numbers(column: pa.ChunkedArray, header: Header) -> bool:
     """True if more than half of the first values that are there are numbers, so that the others are mistakes."""
-    first = [value for value in column.slice(0, _KIND_VALUES).to_pylist() if value is not None]
-    first = [header.with_point(value) for value in first if value not in NULL_NUMBERS]
-    return _fitting(first, pa.float64()) > len(first) / 2
+    first = column.slice(0, _KIND_VALUES).to_pylist()
+    first = [value for value in first if value is not None and value not in NULL_NUMBERS]
+    return _fitting(first, pa.float64(), header) > len(first) / 2
 
 
 def _are_dates(column: pa.ChunkedArray) -> bool:
@@ -316,15 +316,15 @@ def _are_dates(column: pa.ChunkedArray) -> bool:
     return False
 
 
-def _mostly_truths(column: pa.ChunkedArray) -> bool:
+def _mostly_truths(column: pa.ChunkedArray, header: Header) -> bool:
     """True if more of the first values are true or false than are numbers."""
     first = [value for value in column.slice(0, _KIND_VALUES).to_pylist() if isinstance(value, str) and value]
-    return _fitting(first, pa.bool_()) > _fitting(first, pa.float64())
+    return _fitting(first, pa.bool_(), header) > _fitting(first, pa.float64(), header)
 
 
-def _fitting(values: Sequence[str], kind: pa.DataType) -> int:
+def _fitting(values: Sequence[str], kind: pa.DataType, header: Header) -> int:
     """How many of these texts a column of this type can hold; each is tried once, as often as it may stand there."""
-    return sum(n for value, n in Counter(values).items() if can_hold(value, kind))
+    return sum(n for value, n in Counter(values).items() if header.can_hold(value, kind))
 
 
 def label_kind(texts: pa.ChunkedArray) -> tuple[str, bool, bool]:
