@@ -31,9 +31,10 @@ def select_columns(tables: Sequence[FileSchema], request: ReadOptions) -> ReadCo
     # Text that looks like a number stays text where objects are wanted.
     as_text = {name for name in objects if all(table.inferred for table in tables)}
     as_text |= {name for name, kind in (encoded or {}).items() if kind == "category"}
-    dates, keep = {name for name, kind in (encoded or {}).items() if kind == "date"}, frozenset(request.keep)
+    times = {name: kind for name, kind in (encoded or {}).items() if kind in TIMES}
+    keep = frozenset(request.keep)
     kinds = {
-        name: "text" if name in as_text else "date" if name in dates else _one_kind(name, tables, request, keep)
+        name: "text" if name in as_text else times.get(name) or _one_kind(name, tables, request, keep)
         for name in needed
     }
     kept = tuple(request.keep)
@@ -249,11 +250,10 @@ def _fits(table: FileSchema, name: str, encoded: str | None, formatted: bool) ->
     kind = table.kinds[name]
     if encoded == "category":
         return kind != "other"
-    if encoded == "date" and kind == "text":  # the reader makes dates of it, or names the row that is none
-        return True
     if formatted and kind in NUMBERS:  # digits such as 20241231, in a table
         return table.file.format == "csv" or name in table.types
-    return encoded in TIMES and kind in (encoded, "empty")
+    # Of text the reader makes dates or durations, or names the row that is none.
+    return encoded in TIMES and kind in (encoded, "text", "empty")
 
 
 def _one_kind(name: str, tables: Sequence[FileSchema], request: ReadOptions, keep: Set[str]) -> str:

@@ -9,6 +9,8 @@ import numpy as np
 
 from dkernel.data.block import cut_evenly
 from dkernel.data.encoding import Encoding
+from dkernel.data.encoding.words import DURATION
+from dkernel.data.object_columns import TIMES
 from dkernel.data.paths import File
 from dkernel.kernels import Kernel
 from dkernel.numerics.layout import Layout
@@ -185,13 +187,14 @@ class ReadColumns:
         """True if the column is a feature that is a category."""
         return self.encoded is not None and self.encoded.get(name) == "category"
 
-    def is_date(self, name: str) -> bool:
-        """True if the column is a feature that is a date."""
-        return self.encoded is not None and self.encoded.get(name) == "date"
+    def is_time(self, name: str) -> bool:
+        """True if the column is a feature that is a date or a duration."""
+        return self.encoded is not None and self.encoded.get(name) in TIMES
 
-    def date_format(self, name: str) -> str:
-        """The format of a date that is text; "" where it is ISO 8601."""
-        return self.date_formats.get(name, "")
+    def time_format(self, name: str) -> str:
+        """The format of a date that is text, "" where it is ISO 8601; DURATION of a duration."""
+        duration = self.encoded is not None and self.encoded.get(name) == DURATION
+        return DURATION if duration else self.date_formats.get(name, "")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from dkernel.data.arrow_streams import is_stream
 from dkernel.data.block import COLUMN_KINDS, is_of_numbers, kind_of_dtype
 from dkernel.data.collections.dask_arrays import dense, is_dask, refuse_parts
 from dkernel.data.encoding.tables import code_column, column_numbers
+from dkernel.data.encoding.words import DURATION
 from dkernel.data.object_columns import NUMBERS, TIMES, kind_name
 from dkernel.data.readers.array_file import fill_block
 from dkernel.data.readers.arrow_tables import kind_of_type
@@ -248,7 +249,7 @@ def to_table(
 ) -> Any:
     """Rows as an Arrow table with these names, or as an array of numbers; sparse rows become dense.
 
-    A column of `kinds` may be of another type only where it holds nothing, or dates as text or in one of `formats`.
+    A column of `kinds` may be of another type only where it holds nothing, times as text, or dates in one of `formats`.
     """
     if not hasattr(X, "iloc"):
         return dense(X)
@@ -257,8 +258,8 @@ def to_table(
         column = X.iloc[:, j]
         arrays.append(_to_arrow(column, name))
         if kinds is not None and (kind := kind_of_type(arrays[-1].type)) not in FITTING[kinds[name]]:
-            form = formats.get(name, "")
-            if kinds[name] == "date" and (kind == "text" or (form and kind in NUMBERS)):
+            form = DURATION if kinds[name] == DURATION else formats.get(name, "")
+            if kinds[name] in TIMES and (kind == "text" or (formats.get(name) and kind in NUMBERS)):
                 arrays[-1] = dates_of_texts(arrays[-1], name, "row {} of X".format, form)
             elif arrays[-1].null_count < len(column):
                 raise of_other_kind(name, arrays[-1].drop_null()[0].as_py(), kinds[name])

@@ -73,8 +73,8 @@ def raw_of_table(table: pa.Table, wanted: ReadColumns, describe: RowDescriber) -
     kept = table.select(list(wanted.kept)) if wanted.kept else None
     for name in bytes_in(table, wanted):
         table = table.set_column(table.column_names.index(name), name, _as_text(table.column(name), name, describe))
-    for name in texts_of_dates(table, wanted):
-        moments = dates_of_texts(table.column(name), name, describe, wanted.date_format(name))
+    for name in texts_of_times(table, wanted):
+        moments = dates_of_texts(table.column(name), name, describe, wanted.time_format(name))
         table = table.set_column(table.column_names.index(name), name, moments)
     used, may_miss = _plain(table, wanted), frozenset(wanted.columns if wanted.fills else ())
     for name, column in zip(used.column_names, used.columns, strict=True):
@@ -100,10 +100,10 @@ def bytes_in(table: pa.Table, wanted: ReadColumns) -> list[str]:
     return [name for name, kind in plain.items() if is_bytes(kind)]
 
 
-def texts_of_dates(table: pa.Table, wanted: ReadColumns) -> list[str]:
-    """The features that are dates and are stored as text, or as numbers in the format of dates."""
-    dates = {name: kind_of_type(table[name].type) for name in wanted.columns if wanted.is_date(name)}
-    return [name for name, kind in dates.items() if kind == "text" or (wanted.date_format(name) and kind in NUMBERS)]
+def texts_of_times(table: pa.Table, wanted: ReadColumns) -> list[str]:
+    """The features that are dates or durations and are stored as text, or as numbers in the format of dates."""
+    times = {name: kind_of_type(table[name].type) for name in wanted.columns if wanted.is_time(name)}
+    return [name for name, kind in times.items() if kind == "text" or (wanted.time_format(name) and kind in NUMBERS)]
 
 
 def rows_without_text(column: pa.ChunkedArray) -> list[int]:

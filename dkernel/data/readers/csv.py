@@ -61,8 +61,8 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, describe: RowDes
         column = table.column(name)
         if (name in features or name in (wanted.label, wanted.weight)) and kind != pa.string():
             reasons = _no_numbers(column, kind, header, wanted.fills and name in features)
-        elif wanted.is_date(name):
-            reasons = no_dates(column, wanted.date_format(name))
+        elif wanted.is_time(name):
+            reasons = no_dates(column, wanted.time_format(name))
         else:
             reasons = _no_text(column) | (_empty(column) if name == wanted.label else {})
         for i, reason in reasons.items():
@@ -135,11 +135,11 @@ def _show(word: bytes) -> str:
 
 
 def _with_types(table: pa.Table, wanted: ReadColumns, describe: RowDescriber) -> pa.Table:
-    """The table with nulls where categories are missing, and with dates in place of their texts."""
+    """The table with nulls where categories are missing, and with dates and durations in place of their texts."""
     changed = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
-        if wanted.is_date(name):
-            changed[name] = dates_of_texts(column, name, describe, wanted.date_format(name))
+        if wanted.is_time(name):
+            changed[name] = dates_of_texts(column, name, describe, wanted.time_format(name))
         elif wanted.is_category(name):
             changed[name] = without_words(column, NULLS)
     return with_columns(table, changed)

@@ -72,7 +72,7 @@ def read_types(wanted: ReadColumns) -> dict[str, pa.DataType]:
 
     def type_of(name: str) -> pa.DataType:
         kind = wanted.kinds[name]
-        if name in objects or wanted.is_category(name) or wanted.is_date(name):
+        if name in objects or wanted.is_category(name) or wanted.is_time(name):
             return pa.string()
         if name in features or name == wanted.weight:
             return pa.bool_() if kind == "bool" else pa.float64()

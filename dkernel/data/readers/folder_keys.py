@@ -140,11 +140,11 @@ def _features(X: Any, n: int, values: Mapping[str, str | None], wanted: ReadColu
             if key in wanted.columns:
                 # Whole numbers are counted as numbers, 01 as 1; an encoding then has a word for the text.
                 learning = wanted.encoding is None and wanted.keys[key] in ("int", "digits")
-                date = wanted.is_date(key)
+                date = wanted.is_time(key)
                 column = _column(n, values[key], not date and (learning or not wanted.is_category(key)))
                 if date:
                     column = dates_of_texts(
-                        column, key, f"the folder {key}={values[key]}".format, wanted.date_format(key)
+                        column, key, f"the folder {key}={values[key]}".format, wanted.time_format(key)
                     )
                 X = X.append_column(key, column)
         return X.select(list(wanted.columns))

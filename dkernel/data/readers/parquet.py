@@ -13,7 +13,7 @@ from dkernel.data.arrow import column_array, open_parquet, pick_rows
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
-from dkernel.data.readers.arrow_tables import bytes_in, kind_of_type, raw_of_table, rows_without_text, texts_of_dates
+from dkernel.data.readers.arrow_tables import bytes_in, kind_of_type, raw_of_table, rows_without_text, texts_of_times
 from dkernel.data.readers.text_dates import no_dates
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DamagedFileError, DataError
@@ -51,8 +51,8 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, describe: RowDes
     for name in bytes_in(table, wanted):
         for row in rows_without_text(table.column(name)):
             refused.setdefault(row, RejectedRow(name, "the bytes are not UTF-8 text"))
-    for name in texts_of_dates(table, wanted):
-        for row, reason in no_dates(table.column(name), wanted.date_format(name)).items():
+    for name in texts_of_times(table, wanted):
+        for row, reason in no_dates(table.column(name), wanted.time_format(name)).items():
             refused.setdefault(row, RejectedRow(name, reason))
     rows = np.delete(np.arange(len(table)), list(refused))
     return FilteredRows(raw_of_table(pick_rows(table, rows), wanted, describe), rows, refused)
@@ -63,7 +63,7 @@ def _read(file: File, part: FilePart, wanted: ReadColumns) -> pa.Table:
         groups = range(part.first, part.stop)
         # One thread: the tasks are the parallelism, and a reader's own threads would come on top of it.
         table = opened.read_row_groups(groups, columns=list(wanted.names), use_threads=False)
-        exact = [name for name in _int96_in(opened) if name in wanted.names and not wanted.is_date(name)]
+        exact = [name for name in _int96_in(opened) if name in wanted.names and not wanted.is_time(name)]
     if exact:
         with _open(file, "ns") as opened:
             _check_nanoseconds(file, table, opened.read_row_groups(groups, columns=exact, use_threads=False))

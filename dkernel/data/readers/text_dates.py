@@ -1,14 +1,18 @@
-"""Dates and times that are stored as text, in ISO 8601 or in a format that is given: those of CSV, and of tables."""
+"""Dates, times and durations that are stored as text: those of CSV, and of tables.
+
+Dates are in ISO 8601 or in a format that is given, durations as pandas and Python write them.
+"""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from dkernel.data.encoding.words import to_words
+from dkernel.data.encoding.words import DURATION, to_words
 from dkernel.errors import DataError, RecipeError
 from dkernel.numerics.validation import RowDescriber
 
@@ -21,6 +25,9 @@ NULL_NUMBERS = (*NULLS, "?", "-", "--", ".", "na", "n.a.", "none")
 DATES = ("", pa.timestamp("us")), ("", pa.timestamp("us", "UTC")), ("1970-01-01 ", pa.timestamp("us"))
 """What stands before the text, and the type that it is read as: Arrow reads dates of text, and times with a date."""
 
+_DURATION = (
+    r"^(?P<d>-?[0-9]+) days?(?:,? (?P<sign>[-+]?)(?P<h>[0-9]{1,2}):(?P<m>[0-9]{2}):(?P<s>[0-9]{2}(?:\.[0-9]+)?))?$"
+)
 _OTHER_FORMS = {r"(:[0-9]{2}\.[0-9]{6})[0-9]{1,3}": r"\1", " UTC$": "Z"}  # nanoseconds; the zone of BigQuery
 
 
@@ -68,6 +75,34 @@ def read_dates(texts: Any, before: str, kind: pa.DataType) -> Any:
         return texts.cast(kind)
 
 
+def read_durations(texts: Any) -> Any:
+    """Texts as pandas and Python write durations, as these; an ArrowInvalid where one is not.
+
+    Examples
+    --------
+    >>> read_durations(pa.array(["0 days 02:21:00.5", "-1 days +23:00:00", None])).cast(pa.int64()).to_pylist()
+    [8460500000, -3600000000, None]
+    """
+    parts = pc.extract_regex(texts, _DURATION)
+    if parts.null_count > texts.null_count:
+        raise pa.ArrowInvalid("a text that is no duration")
+    fields = {name: pc.struct_field(parts, name) for name in ("d", "sign", "h", "m", "s")}
+    sign = pc.if_else(pc.equal(fields.pop("sign"), "-"), -1, 1)
+    days, hours, minutes, seconds = (
+        pc.if_else(pc.equal(each, ""), "0", each).cast(pa.float64()) for each in fields.values()
+    )
+    clock = pc.add(pc.multiply(pc.add(pc.multiply(hours, 60), minutes), 60), seconds)
+    total = pc.add(pc.multiply(days, 86_400), pc.multiply(sign, clock))
+    return pc.round(pc.multiply(total, 1_000_000)).cast(pa.int64()).cast(pa.duration("us"))
+
+
+_FORMS: Mapping[str, Sequence[Callable[[Any], Any]]] = {
+    "": [partial(read_dates, before=before, kind=kind) for before, kind in DATES],
+    DURATION: [read_durations],
+}
+_ONE, _SEVERAL = {"": "a date or time", DURATION: "a duration"}, {"": "dates or times", DURATION: "durations"}
+
+
 def without_words(texts: Any, words: Sequence[str]) -> Any:
     """Texts, missing where they are one of some words."""
     return pc.if_else(pc.is_in(texts, pa.array(words)), pa.scalar(None, pa.string()), texts)
@@ -78,7 +113,7 @@ def dates_of_texts(texts: Any, name: str, describe: RowDescriber, form: str = ""
 
     Parameters
     ----------
-    form : the format of the texts, or of numbers as 20240131; "" where they are ISO 8601
+    form : the format of the texts, or of numbers as 20240131; "" where they are ISO 8601, DURATION of durations
 
     Examples
     --------
@@ -87,16 +122,16 @@ def dates_of_texts(texts: Any, name: str, describe: RowDescriber, form: str = ""
     >>> dates_of_texts(pa.array([20240131]), "day", str, "%Y%m%d").to_pylist()
     [datetime.datetime(2024, 1, 31, 0, 0)]
     """
-    if form:
+    if form not in _FORMS:
         return _read_in_form(texts, name, describe, form)
     known = without_words(texts.cast(pa.string()), NULL_NUMBERS)
-    for before, kind in DATES:
+    for read in _FORMS[form]:
         try:
-            return read_dates(known, before, kind)
+            return read(known)
         except pa.ArrowInvalid:
             continue
-    row, reason = min(no_dates(texts).items())
-    raise DataError(f"{describe(row)}, column {name!r}: {reason}, and the column's other values are dates or times.")
+    row, reason = min(no_dates(texts, form).items())
+    raise DataError(f"{describe(row)}, column {name!r}: {reason}, and the column's other values are {_SEVERAL[form]}.")
 
 
 def _read_in_form(column: Any, name: str, describe: RowDescriber, form: str) -> Any:
@@ -130,20 +165,18 @@ def _find_wrong(words: Sequence[str | None], moments: Any, at: Any, form: str) -
 
 
 def no_dates(texts: Any, form: str = "") -> dict[int, str]:
-    """The rows whose text is not a date or time, with the reason; missing values are allowed."""
-    if form:
+    """The rows whose text is no date or time, or no duration, with the reason; missing values are allowed."""
+    if form not in _FORMS:
         return _find_wrong(*_find_moments(texts, form), form)
     words = texts.cast(pa.string()).to_pylist()
     distinct = {word for word in words if word is not None and word not in NULL_NUMBERS}
-    fits = {form: {word for word in distinct if _is(word, *form)} for form in DATES}
-    best = max(DATES, key=lambda form: len(fits[form]))
-    wrong = distinct - fits[best]
-    return {row: f"{word[:60]!r} is not a date or time" for row, word in enumerate(words) if word in wrong}
+    wrong = distinct - max(({word for word in distinct if _is(word, read)} for read in _FORMS[form]), key=len)
+    return {row: f"{word[:60]!r} is not {_ONE[form]}" for row, word in enumerate(words) if word in wrong}
 
 
-def _is(word: str, before: str, kind: pa.DataType) -> bool:
+def _is(word: str, read: Callable[[Any], Any]) -> bool:
     try:
-        read_dates(pa.array([word]), before, kind)
+        read(pa.array([word]))
     except pa.ArrowInvalid:
         return False
     return True
