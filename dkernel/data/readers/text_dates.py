@@ -25,7 +25,7 @@ NULL_NUMBERS = (*NULLS, "?", "-", "--", ".", "na", "n.a.", "none")
 DATES = ("", pa.timestamp("us")), ("", pa.timestamp("us", "UTC")), ("1970-01-01 ", pa.timestamp("us"))
 """What stands before the text, and the type that it is read as: Arrow reads dates of text, and times with a date."""
 
-_DURATION = (
+_DAYS_AND_CLOCK = (
     r"^(?P<d>-?[0-9]+) days?(?:,? (?P<sign>[-+]?)(?P<h>[0-9]{1,2}):(?P<m>[0-9]{2}):(?P<s>[0-9]{2}(?:\.[0-9]+)?))?$"
 )
 _OTHER_FORMS = {r"(:[0-9]{2}\.[0-9]{6})[0-9]{1,3}": r"\1", " UTC$": "Z"}  # nanoseconds; the zone of BigQuery
@@ -83,7 +83,7 @@ def read_durations(texts: Any) -> Any:
     >>> read_durations(pa.array(["0 days 02:21:00.5", "-1 days +23:00:00", None])).cast(pa.int64()).to_pylist()
     [8460500000, -3600000000, None]
     """
-    parts = pc.extract_regex(texts, _DURATION)
+    parts = pc.extract_regex(texts, _DAYS_AND_CLOCK)
     if parts.null_count > texts.null_count:
         raise pa.ArrowInvalid("a text that is no duration")
     fields = {name: pc.struct_field(parts, name) for name in ("d", "sign", "h", "m", "s")}
@@ -96,11 +96,14 @@ def read_durations(texts: Any) -> Any:
     return pc.round(pc.multiply(total, 1_000_000)).cast(pa.int64()).cast(pa.duration("us"))
 
 
-_FORMS: Mapping[str, Sequence[Callable[[Any], Any]]] = {
+_TIME_READERS: Mapping[str, Sequence[Callable[[Any], Any]]] = {
     "": [partial(read_dates, before=before, kind=kind) for before, kind in DATES],
     DURATION: [read_durations],
 }
-_ONE, _SEVERAL = {"": "a date or time", DURATION: "a duration"}, {"": "dates or times", DURATION: "durations"}
+_ONE_TIME, _SEVERAL_TIMES = (
+    {"": "a date or time", DURATION: "a duration"},
+    {"": "dates or times", DURATION: "durations"},
+)
 
 
 def without_words(texts: Any, words: Sequence[str]) -> Any:
@@ -122,16 +125,18 @@ def dates_of_texts(texts: Any, name: str, describe: RowDescriber, form: str = ""
     >>> dates_of_texts(pa.array([20240131]), "day", str, "%Y%m%d").to_pylist()
     [datetime.datetime(2024, 1, 31, 0, 0)]
     """
-    if form not in _FORMS:
+    if form not in _TIME_READERS:
         return _read_in_form(texts, name, describe, form)
     known = without_words(texts.cast(pa.string()), NULL_NUMBERS)
-    for read in _FORMS[form]:
+    for read in _TIME_READERS[form]:
         try:
             return read(known)
         except pa.ArrowInvalid:
             continue
     row, reason = min(no_dates(texts, form).items())
-    raise DataError(f"{describe(row)}, column {name!r}: {reason}, and the column's other values are {_SEVERAL[form]}.")
+    raise DataError(
+        f"{describe(row)}, column {name!r}: {reason}, and the column's other values are {_SEVERAL_TIMES[form]}."
+    )
 
 
 def _read_in_form(column: Any, name: str, describe: RowDescriber, form: str) -> Any:
@@ -166,12 +171,12 @@ def _find_wrong(words: Sequence[str | None], moments: Any, at: Any, form: str) -
 
 def no_dates(texts: Any, form: str = "") -> dict[int, str]:
     """The rows whose text is no date or time, or no duration, with the reason; missing values are allowed."""
-    if form not in _FORMS:
+    if form not in _TIME_READERS:
         return _find_wrong(*_find_moments(texts, form), form)
     words = texts.cast(pa.string()).to_pylist()
     distinct = {word for word in words if word is not None and word not in NULL_NUMBERS}
-    wrong = distinct - max(({word for word in distinct if _is(word, read)} for read in _FORMS[form]), key=len)
-    return {row: f"{word[:60]!r} is not {_ONE[form]}" for row, word in enumerate(words) if word in wrong}
+    wrong = distinct - max(({word for word in distinct if _is(word, read)} for read in _TIME_READERS[form]), key=len)
+    return {row: f"{word[:60]!r} is not {_ONE_TIME[form]}" for row, word in enumerate(words) if word in wrong}
 
 
 def _is(word: str, read: Callable[[Any], Any]) -> bool:
