@@ -285,7 +285,7 @@ class BlockReader:
         def blocks(window: Sequence[int]) -> dict[int, list[RowSlice]]:
             by_block: dict[tuple[int, int], list[RowSlice]] = {}
             for piece in (pieces[number] for unit in window for number in inside[unit]):
-                by_block.setdefault(_block_number(piece), []).append(piece)
+                by_block.setdefault((piece.range.unit, piece.range.block), []).append(piece)
             return {kept.blocks + i: mine for i, mine in enumerate(by_block.values())}
 
         with kept:
@@ -502,10 +502,6 @@ class BlockReader:
     def close(self) -> None:
         """Forget everything."""
         self._forget(list(self._held))
-
-
-def _block_number(piece: RowSlice) -> tuple[int, int]:
-    return piece.range.unit, piece.range.block
 
 
 def _units(pieces: Sequence[RowSlice]) -> list[int]:

@@ -156,15 +156,15 @@ def train(
         raise DataError("The data have no label to learn: open the source with one.")
 
     def fit(source: Source, recipe: Recipe) -> TrainResult:
-        source, judges, held = with_judges(source, recipe, executor, validation)
+        source, judges, note = with_judges(source, recipe, executor, validation)
         source, recipe = settle_source(source, recipe, executor, chosen, judges)
         with one_blas_thread(), progress or Progress("none") as shown:
             ask = Ask.of(source, recipe, executor, landmarks, chosen, judges)
             executor.group = lambda: phase_group(shown.now)
             run = FitRun(executor, ask.key, shown, scratch=Scratch.of(scratch))
             run.listen(callback)
-            if held:
-                run.note("holdout", held)
+            if note:
+                run.note("holdout", note)
             with _limit_workers(ask, run):
                 return _resume_or_fit(ask, run, checkpoint)
 

@@ -134,14 +134,14 @@ def judge_settings(
     -------
     weight of each held-out row, its loss without cells, and its loss with them, float64 (3, rows)
     """
-    held = executor.keep(fitter, f"{key}-judge-problem")  # its cells are smaller than those of the fit
+    handle = executor.keep(fitter, f"{key}-judge-problem")  # its cells are smaller than those of the fit
     name = "-".join(map(str, astuple(settings)))
     calls = [
-        Call(f"{key}-judge-{part}-{name}", judge_task, (held, list(runs), part, numbers[part], settings))
+        Call(f"{key}-judge-{part}-{name}", judge_task, (handle, list(runs), part, numbers[part], settings))
         for part, runs in parts.items()
     ]
     judged = executor.compute(calls)[0]
-    executor.release([held])
+    executor.release([handle])
     return np.concatenate(judged, axis=1)
 
 
@@ -230,11 +230,11 @@ class CellSolver(StateMachine[CellState, CellFit]):
         self.rows.sort()
         self.residual.run.progress.phase("cells", int(self.rows.sizes.sum()))
         key = f"{self.rows.key}-fit"
-        held = self.executor.keep(self.fitter, f"{key}-problem")
-        self._held.append(held)
+        handle = self.executor.keep(self.fitter, f"{key}-problem")
+        self._held.append(handle)
         for parts in self.rows.batches(self.order[first:]):
             numbered = [(part, self.rows.numbers[part]) for part in parts]
-            args = held, self.rows.collect(parts), numbered, self.settings
+            args = handle, self.rows.collect(parts), numbered, self.settings
             yield Call(f"{key}-{parts[0]}-{len(parts)}", fit_task, args)
 
 

@@ -129,16 +129,16 @@ class SortedRows:
             for piece in residual.pieces:
                 inside.setdefault(piece.range.unit, []).append(piece)
             residual.run.progress.phase("sort rows to cells", self._n)
-            held = self.executor.keep(self._router, f"{self.key}-router")
+            handle = self.executor.keep(self._router, f"{self.key}-router")
             disk = residual.run.disk_folder(self.key)
             self._runs, counts = residual.fit.reader.leave_each(
                 write_run,
                 f"{self.key}-run",
                 residual.run.progress,
-                lambda unit: (held, disk, inside.get(unit, [])),
+                lambda unit: (handle, disk, inside.get(unit, [])),
                 count_cell_rows,
             )
-            self.executor.release([held])
+            self.executor.release([handle])
             self._counts = np.zeros(self._router.tree.n_cells, np.int64)
             for cells, rows in counts:
                 self._counts[cells] += rows

@@ -108,7 +108,7 @@ def tune(
         of_search, of_fit = checkpoint.within(SEARCH), replace(checkpoint.within(FIT), resume=True)
 
     def run(source: Source, recipe: Recipe) -> TuneResult:
-        source, judges, held = with_judges(source, recipe, executor, validation)
+        source, judges, note = with_judges(source, recipe, executor, validation)
         source = merge_copies(source, recipe, executor)
         if source.n_counted < 2:
             raise DataError(f"The data have {source.n_counted} row(s) that count; a search needs at least two.")
@@ -126,8 +126,8 @@ def tune(
         )
         outcome = _resume_or_search(FewRowsSearch(asked) if few else HalvingSearch(asked), of_search)
         winner, chosen, board, passes = (outcome[name] for name in ("recipe", "chosen", "leaderboard", "passes"))
-        if held:
-            chosen = replace(chosen, why={**chosen.why, "holdout": held})
+        if note:
+            chosen = replace(chosen, why={**chosen.why, "holdout": note})
         result = train(
             source,
             winner,
