@@ -29,7 +29,7 @@ USUAL = {"accuracy": 0.9, "sha256": "ab"}
     ],
 )
 def test_the_word_for_the_end_of_a_fit(ended, found, word):
-    assert promises.kind_name(ended, found, USUAL) == word
+    assert promises.word_of(ended, found, USUAL) == word
 
 
 def test_a_fault_comes_at_a_step_that_every_system_has():

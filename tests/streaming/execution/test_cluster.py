@@ -706,7 +706,7 @@ def test_a_worker_that_is_too_small_for_a_plan_is_left_out_by_name():
     X = np.random.default_rng(0).normal(size=(20_000, 6))
     with (
         dask.config.set(never),
-        SpecCluster(specs, {"cls": Scheduler, "options": {"dashboard": False}}) as cluster,
+        SpecCluster(specs, {"cls": Scheduler, "options": {"dashboard_address": ":0"}}) as cluster,
         Client(cluster) as client,
         ClusterExecutor(client, least=3) as executor,
     ):

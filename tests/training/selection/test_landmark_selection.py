@@ -196,7 +196,7 @@ def test_chosen_landmarks_leave_the_sample_until_all_others_are_in_it():
     roles = split_reservoir(Reservoir(X, np.arange(3000), None, np.sort(row_hash(0, "reservoir", 0, 3000))), sizes)
     rows = np.arange(50)
     same = roles.with_landmarks(rows)
-    for name in ("landmarks", "sample", "holdout", "held"):
+    for name in ("landmarks", "sample", "holdout", "leverage_rows"):
         np.testing.assert_array_equal(getattr(same, name).X, getattr(roles, name).X)
     other = roles.with_landmarks(rows[::-1] * 7)
     assert other.sample.rows == roles.sample.rows
