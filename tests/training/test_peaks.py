@@ -55,7 +55,8 @@ def below(found):
 def test_peaks_of_a_small_fit_are_below_the_plan(tmp_path):
     found = fitted(tmp_path, 20_000, 8, 256, 2)
     assert below(found)
-    assert max(found["workers"]) > found["stated"]["worker_bytes"] / 2  # it is a statement, no phrase
+    # It is a statement, no phrase: of workers that are forked, which do not map again what they import, some third.
+    assert max(found["workers"]) > found["stated"]["worker_bytes"] / 3
 
 
 @pytest.mark.parametrize(
