@@ -95,9 +95,9 @@ def _alike(words: Iterable[Any]) -> list[str]:
 def _step(survey: SurveyResult, j: int) -> float:
     """The step of a column that has the range, mean and variance of n numbers at equal steps; 0 of another one."""
     n, low, high = survey.moments.n, survey.low[j], survey.high[j]
-    if n < 20:
+    step = (high - low) / max(n - 1, 1)
+    if n < 20 or step**2 == 0:
         return 0.0
-    step = (high - low) / (n - 1)
     figures = (survey.moments.mean[j] - low) / step, survey.moments.squares[j] / (n * step**2)
     return float(step) if np.allclose(figures, ((n - 1) / 2, (n * n - 1) / 12), rtol=1e-6) and not low % 1 else 0.0
 

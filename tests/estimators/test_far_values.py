@@ -32,6 +32,16 @@ def test_one_row_far_off_does_not_spoil_a_fit():
         assert machine.fit(*with_a_row(X, y, far)).score(X, y) >= alone - 0.02
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("dtype", "unit"), [(np.float32, 1e-36), (np.float64, 1e-36), (np.float64, 1e-155)])
+def test_the_unit_of_the_columns_changes_nothing(dtype, unit):
+    X, y = ball(300)
+    X = X.astype(dtype)
+    settings = {"gamma": 0.3, "metric": "identity", "scale": "standard", "alpha": 1e-3, "dtype": np.dtype(dtype).name}
+    usual, tiny = (KernelClassifier("gaussian", **settings).fit(X * dtype(a), y) for a in (1.0, unit))
+    assert tiny.decision_function(X * dtype(unit)) == pytest.approx(usual.decision_function(X), abs=1e-3)
+
+
 @pytest.mark.parametrize(
     ("p", "kernel"),
     every_two([2, 6, 20], ["gaussian", "exponential", "matern", "cauchy", "rationalquadratic", "laplacian"]),
