@@ -191,7 +191,8 @@ def _message(error: BaseException, ctx: click.Context) -> str:
         return str(error)
     if isinstance(error, OSError):
         if error.errno in NO_ROOM:
-            return f"{error.filename}: no room to write ({error.strerror}). Make room, or choose another place."
+            where = error.filename or "the output"
+            return f"{where}: no room to write ({error.strerror}). Make room, or choose another place."
         return f"{error.filename or 'the operating system'}: {error.strerror or error}."
     if isinstance(error, MemoryError):
         return (

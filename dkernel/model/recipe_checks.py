@@ -245,10 +245,11 @@ def columns(p: Parameter, value: Any) -> str | tuple[str, ...]:
 
 
 def date_format(p: Parameter, value: Any) -> dict[str, str] | None:
-    if value is None or len(value) == 0:
+    if value is None or (isinstance(value, Mapping | list | tuple) and not value):
         return None
     if not isinstance(value, Mapping):
-        pairs = [text.partition("=") for text in ([value] if isinstance(value, str) else value)]
+        texts = value if isinstance(value, list | tuple) else [value]
+        pairs = [text.partition("=") if isinstance(text, str) else ("", "", "") for text in texts]
         if not all(name and form for name, _, form in pairs):
             raise refusal(p, value, "COLUMN=FORMAT, as day=%d.%m.%Y")
         value = {name: form for name, _, form in pairs}

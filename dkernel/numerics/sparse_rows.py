@@ -269,7 +269,7 @@ class Transposed:
 
 
 def as_sparse(X: Any, columns: Sequence[str] | int, dtype: str, describe: RowDescriber = "row {}".format) -> SparseRows:
-    """The gate for sparse rows, as `checks.as_features` is for dense ones: real, finite, of the right width.
+    """The gate for sparse rows, as `validation.as_features` is for dense ones: real, finite, of the right width.
 
     Parameters
     ----------

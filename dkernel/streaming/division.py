@@ -12,6 +12,7 @@ from dask.delayed import Delayed
 from dask.local import get_sync
 from numpy.typing import NDArray
 
+from dkernel.data.arrow import pick_rows
 from dkernel.data.block import Block
 from dkernel.data.encoding.words import DATE, DURATION, NUMBER, TEXT, TIME, arrow_kind
 from dkernel.data.file_schema import CSV_TEXT
@@ -141,4 +142,4 @@ def read_kept(block: Block, piece: RowSlice) -> pa.Table:
     """The kept columns of the rows of a piece."""
     assert block.kept is not None
     at = piece.range.rows
-    return block.kept.take(np.arange(at.start, min(at.stop, len(block.kept)), at.step)[: piece.n])
+    return pick_rows(block.kept, np.arange(at.start, min(at.stop, len(block.kept)), at.step)[: piece.n])

@@ -16,6 +16,12 @@ def test_a_place_without_permission_is_named():
     assert "out: not writable" in str(error)
 
 
+@pytest.mark.parametrize(("error", "said"), [(OSError("odd"), "odd"), (OSError(errno.ENOSPC, "full"), "out'")])
+def test_an_error_of_a_write_names_the_file_and_keeps_its_words(tmp_path, error, said):
+    with pytest.raises(OSError, match=said), atomic.replacing(tmp_path / "out"):
+        raise error
+
+
 @pytest.mark.parametrize("exchange", [True, False])
 def test_a_folder_replaces_another(tmp_path, monkeypatch, exchange):
     if not exchange:

@@ -115,7 +115,7 @@ def test_the_last_rows_are_held_out(tmp_path):
     assert dkernel.load(tmp_path / "m").model_.columns == ("when", "number", "hour", "x")
 
 
-@pytest.mark.parametrize("given", [{"day": "dd.mm.yyyy"}, {"day": "%Q"}, {"day": 3}, ["day"], "%d.%m.%Y"])
+@pytest.mark.parametrize("given", [{"day": "dd.mm.yyyy"}, {"day": "%Q"}, {"day": 3}, ["day"], "%d.%m.%Y", 3, [3]])
 def test_a_format_of_no_date_is_refused(given):
     with pytest.raises(RecipeError, match="date_format"):
         dkernel.KernelRegressor(date_format=given).fit(TEXT, Y)

@@ -194,9 +194,8 @@ class _Kinds:
             column, type_ = table.column(name), table.schema.field(name).type
             kind = "other" if is_bytes(type_) else kind_of_type(type_)  # text that is not UTF-8
             if kind in ("text", "date", "other") and name in known:
-                kind = (
-                    "bool" if _mostly_truths(column, self.header) else "float"
-                )  # the words are bad rows, be they many
+                # The words are bad rows, be they many.
+                kind = "bool" if _mostly_truths(column, self.header) else "float"
             elif kind == "text" and _mostly_numbers(column, self.header):
                 kind = "float"  # reading it as numbers names the row of the word
             elif kind == "text" and _are_dates(column):

@@ -143,9 +143,8 @@ def _features(X: Any, n: int, values: Mapping[str, str | None], wanted: ReadColu
                 date = wanted.is_time(key)
                 column = _column(n, values[key], not date and (learning or not wanted.is_category(key)))
                 if date:
-                    column = dates_of_texts(
-                        column, key, f"the folder {key}={values[key]}".format, wanted.time_format(key)
-                    )
+                    where = f"the folder {key}={values[key]}"  # of all rows of a file
+                    column = dates_of_texts(column, key, lambda _, where=where: where, wanted.time_format(key))
                 X = X.append_column(key, column)
         return X.select(list(wanted.columns))
     dtype = "object" if wanted.objects else X.dtype if X.dtype.kind == "f" else wanted.dtype

@@ -1,6 +1,6 @@
 """Dates, times and durations that are stored as text: those of CSV, and of tables.
 
-Dates are in ISO 8601 or in a format that is given, durations as pandas and Python write them.
+Dates are in ISO 8601 or in a format that is given, durations as pandas writes them, with their days.
 """
 
 import re
@@ -43,6 +43,8 @@ def parse_date_formats(given: Mapping[str, str] | None) -> dict[str, str]:
     >>> parse_date_formats({"day": "%d.%m.%Y", "when": "ISO8601"})
     {'day': '%d.%m.%Y', 'when': ''}
     """
+    if given is not None and not isinstance(given, Mapping):
+        raise RecipeError(f"date_format={given!r} is no dict of columns and formats, as {{'day': '%d.%m.%Y'}}.")
     for name, form in (given or {}).items():
         import pandas as pd
 
@@ -76,7 +78,9 @@ def read_dates(texts: Any, before: str, kind: pa.DataType) -> Any:
 
 
 def read_durations(texts: Any) -> Any:
-    """Texts as pandas and Python write durations, as these; an ArrowInvalid where one is not.
+    """Texts as pandas writes durations, as these; an ArrowInvalid where one is not.
+
+    Those of Python are read too where they name days: it writes two hours as 2:00:00, which may be a time of day.
 
     Examples
     --------

@@ -127,7 +127,8 @@ def replacing(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
                 os.fsync(stream.fileno())
         os.replace(staged, path)
     except BaseException as error:
-        if isinstance(error, OSError) and error.filename is None:  # that of a write
+        # Without a number, as Arrow raises them, a name would take the place of the message.
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
             error.filename = str(path)
         with contextlib.suppress(OSError):
             staged.unlink(missing_ok=True)

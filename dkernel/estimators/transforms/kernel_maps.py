@@ -211,7 +211,7 @@ class NystromFeatures(MapTransformer):
             landmarks=word,
             seed=draw_seed(self.random_state),
         )
-        if self.rank is not None and self.rank > self.n_components:
+        if self.rank is not None and isinstance(recipe.n_components, int) and self.rank > recipe.n_components:
             raise RecipeError(f"rank={self.rank} is more than n_components={self.n_components}. Give no larger rank.")
         refuse_parts(X)
         source = make_source(self, X, dtype=choose_dtype(X))

@@ -43,7 +43,7 @@ class Choice:
     encoding : what makes the inputs of the columns of a table; a category is one column, and keeps its unit
     joint : loss of all classes at once, that may come with a linear kernel in place of `loss`
     ways : to fit the machine, from which the choice takes one or two, and the core seconds of each
-    problem, stages : of their local stages
+    objective, stages : of their local stages
     reached : loss on the holdout of grids alone, where they are fitted already; else infinite
     """
 
