@@ -19,7 +19,7 @@ from dkernel.numerics.array_types import F64
 from dkernel.solvers.alpha_path import AlphaPath
 from dkernel.solvers.preconditioner import Metric, factorize
 
-STEP_LENGTHS = (1.0, 0.5, 0.25)  # step lengths that one reading judges
+STEP_LENGTHS = (1.0, 0.5, 0.25)  # step lengths that one reading compares
 # A fit that only judges an alpha stops when scores move by less than the first, or after so many readings of the rows.
 JUDGING_TOLERANCE, JUDGING_READINGS = 1e-3, 25
 LOSS_ROUNDING, FLATTER = 1e-6, 0.8  # error of a sum of float32 losses; a slope that shrinks by this factor has fallen
@@ -79,7 +79,7 @@ class Batch(ABC):
         return BatchState(v, zeros, zeros, np.inf * each, np.inf * each, (), each, 0 * each)
 
     def is_over(self, state: BatchState) -> bool:
-        """True if every α has come to its end."""
+        """True if the fits of all α have ended."""
         # After three failures the gain that is left is below the rounding of the gradients.
         return bool(((state.decrement <= self.tolerance) | (state.failures >= 3)).all())
 

@@ -1,4 +1,4 @@
-"""Budgets: what the parts of a fit may cost in predicted flops, by its effort and its limit of seconds.
+"""Budgets: the predicted flops that each part of a fit may take, by its effort and its limit of seconds.
 
 Seconds become flops by constant speeds, never by a clock or by the machine, so the same words give the same model.
 """

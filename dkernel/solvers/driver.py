@@ -1,8 +1,8 @@
 """The loop of all solvers: plan a reading, make it, advance the state, store and report it.
 
-A solver is a state machine. Its state is a frozen dataclass of arrays and counters, `plan` says which reading it wants
-next, and `advance` is a pure function of the state and what the reading gave. So every solver is stopped, resumed and
-followed in the same way.
+A solver is a state machine. Its state is a frozen dataclass of arrays and counters, `plan` returns the next reading,
+and `advance` is a pure function of the state and the result of the reading. So every solver is stopped, resumed and
+reported in the same way.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +25,7 @@ from dkernel.streaming.execution.base import Handle
 from dkernel.streaming.kept_block import KeptBlock
 from dkernel.streaming.reduction import Statistic
 
-HEADS = 4  # alphas and shares of the step that go through the passes, at most
+HEADS = 4  # most pairs of an alpha and a share of the step that go through the passes
 
 R = TypeVar("R")
 
@@ -38,11 +38,11 @@ class SolverResult:
     Parameters
     ----------
     v : (n + 1, outputs)
-    tried : alpha -> loss on rows that were not learned from, of those that this one was chosen from
-    facts : for the model
-    variance : of a ridge regression, of its own error, in the solver's coordinates and the targets' unit
-    left_out : of a solver that keeps no holdout, numbers of rows of the sample, their scores by fits without them, and
-        their folds; and of each fold the coefficients (n_components + 1, outputs) of its fit
+    tried : alpha -> loss on rows that were not learned from, for all alphas that were tried
+    facts : figures for the model
+    variance : variance of a ridge regression, in the solver's coordinates and the targets' unit
+    left_out : for a solver without a holdout: numbers of rows of the sample, their scores by fits without them, their
+        folds, and for each fold the coefficients (n_components + 1, outputs) of its fit
     """
 
     v: F64
@@ -64,7 +64,7 @@ class State:
     Parameters
     ----------
     history : lines of the rounds and judgements so far
-    steps : that are stored in the journal and reported
+    steps : number of steps that are stored in the journal and reported
     """
 
     history: tuple[dict[str, Any], ...] = ()
@@ -72,7 +72,7 @@ class State:
 
     @property
     def done(self) -> int:
-        """Rounds of the pass that runs, 0 at its ends and where there are no rounds."""
+        """Rounds done of the pass that runs, 0 at its ends and for solvers without rounds."""
         return 0
 
 
@@ -144,8 +144,8 @@ class Solver(StateMachine[S, SolverResult]):
 
         Parameters
         ----------
-        value : what its steps get beside the rows
-        name : in the keys of the tasks
+        value : value that its steps get beside the rows
+        name : name in the keys of the tasks
         """
         fit, executor, kind, key = self.fit, self.fit.run.executor, type(statistic).__name__, f"{self.key}-{name}"
         if kind not in self._kept:  # every reading of a solver needs it again
@@ -173,7 +173,7 @@ class Solver(StateMachine[S, SolverResult]):
         journal.save_state(self.stage, state)
 
     def show(self, name: str, rows: Callable[[], int], key: str = "", **more: Any) -> None:
-        """Show a phase, once: readings of the same name and key follow each other in one."""
+        """Show a phase once for all readings in a row that have the same name and key."""
         if self._shown != name + key:
             self._shown = name + key
             self.fit.run.progress.phase(name, rows(), **more)
@@ -189,7 +189,7 @@ class Solver(StateMachine[S, SolverResult]):
 
     @classmethod
     def flops(cls, sizes: Sizes, outputs: int) -> float:
-        """Predicted, of a reading."""
+        """Predicted flops of a reading."""
         return pass_flops(sizes.n, sizes.p, sizes.components) + 4.0 * outputs * sizes.n * sizes.components
 
     @classmethod
@@ -246,7 +246,7 @@ def best_of_alphas(
 
 
 def solve(machine: StateMachine[S, R], journal: Journal, callback: Callback | None) -> R:
-    """The result of a solver, from its start or from where the journal has it.
+    """Run a solver from its start, or from its last state in the journal, and return its result.
 
     Parameters
     ----------

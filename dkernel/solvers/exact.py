@@ -42,8 +42,8 @@ from dkernel.streaming.kept_block import cut_rows
 MOST_GRAM_BYTES = 2**29  # bytes of the features, of which there are some copies
 
 EXACT_ALPHAS = tuple(10.0**k for k in range(0, -10, -1))
-"""alpha="auto" looks at these downwards from where it begins, and then upwards, while the loss falls."""
-BEGIN = 1e-2  # where it begins, or one above the best alpha of the choice
+"""alpha="auto" tries these downwards from BEGIN, and then upwards, while the loss falls."""
+BEGIN = 1e-2  # the first alpha, if the choice of the kernel has no best alpha
 
 ALIKE = 1.01  # a loss of up to this many times the smallest is as good
 WORSE_ALPHAS = 2  # alphas in a row that are worse than the best so far end the search
@@ -92,7 +92,7 @@ def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
 
 
 def _distinct(rows: Block) -> Block:
-    """Different rows in the order of a hash of their content, in which nothing is sorted."""
+    """Different rows in the order of a hash of their content, which is like a random order."""
     first: dict[bytes, int] = {}
     group = np.empty(len(rows.X), np.intp)
     for i, key in enumerate(_contents(rows)):

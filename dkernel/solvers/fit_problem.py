@@ -29,14 +29,14 @@ Callback = Callable[[dict[str, Any]], Any]
 
 @dataclass(eq=False)
 class FitRun:
-    """Where a fit computes, what it shows and what it keeps.
+    """The executor, progress and journal of a fit.
 
     Parameters
     ----------
-    key : of all tasks, made of everything that decides their results
+    key : key of all tasks, made of everything that decides their results
     callback : called with each line of the history as it is made; where it returns True the solver stops
     scratch : folder for rows on disk; where none is given each worker has its own
-    chosen : what was left open, and what it became, in words
+    chosen : setting that was left open -> its choice, in words
     stopped : whether the callback has said True
     """
 
@@ -137,13 +137,13 @@ class FitProblem(SampledObjective):
     ----------
     reader : of the rows, in the order of the schedules
     alpha : a number or "auto"
-    near : best alpha of the choice, None where it judged nothing
-    dtype : of the arithmetic of solvers that go to the optimum
-    patience : passes without a lower loss on the holdout, 0 for no limit
-    watched : whether the holdout is judged within a pass too
-    setup : without preconditioners for a solver that needs none
-    schedules : pieces of the rounds, one schedule a pass; none for a solver without rounds
-    order : of the rows, in words, where it is not the usual one
+    near : best alpha of the choice, None if the choice compared no alphas
+    dtype : dtype of the arithmetic of solvers that go to the optimum
+    patience : passes without a lower loss on the holdout before the solver stops, 0 for no limit
+    watched : whether the holdout is scored within a pass too
+    setup : setup of the solver, which has no preconditioners if the solver needs none
+    schedules : pieces of the rounds, one schedule for each pass; empty for a solver without rounds
+    order : order of the rows, in words, if it is not the usual order
     """
 
     sizes: Sizes

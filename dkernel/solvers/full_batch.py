@@ -18,9 +18,9 @@ from dkernel.solvers.sgd_round import expand_coefficients, mean_gradient
 from dkernel.solvers.sizes import Sizes
 
 MOST_PASSES = 100
-"""Readings where the recipe sets no limit of its own: its `passes` is 1."""
+"""Most readings if the recipe sets no limit: its `passes` is 1."""
 
-# Below this decrement, in standard deviations of targets or in margins, the columns of a dtype tell no difference.
+# A smaller decrement, in standard deviations of targets or in margins, is below the rounding of the dtype.
 DECREMENT_TOLERANCE = {"float32": 1e-5, "float64": 1e-9}
 
 

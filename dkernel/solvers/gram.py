@@ -1,4 +1,4 @@
-"""The Gram matrix of components: of the sample for a preconditioner, of all rows and folds for a ridge regression."""
+"""The Gram matrix of components over the sample for a preconditioner, or over all rows for a ridge regression."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -68,9 +68,9 @@ class GramSum:
 class Gram(Statistic[GramSum, GramSum]):
     """Gram matrix of the components as the passes have them, for a preconditioner.
 
-    Of float32 components, whose rounding is noise that S + ρ M stands above, products and sums are in float64 (float32
-    normal equations square the condition: Higham 2002, chapter 20); where components are well conditioned float32 will
-    do for these too.
+    The rounding of float32 components is small beside S + ρ M. Products and sums are in float64, since
+    normal equations square the condition (Higham 2002, chapter 20); for well conditioned components float32 is enough
+    for these too.
     """
 
     objective: Objective

@@ -6,7 +6,7 @@ the directions V = B^T U (m μ)^{-1/2} are orthonormal, and with τ = μ_q + ρ,
 
     P = V diag(1 / (μ + ρ)) V^T + (I - V V^T) / τ = (I - V diag(1 - τ / (μ + ρ)) V^T) / τ
 
-is (S + ρ)^{-1} on the span of V, and a number on what it knows nothing of. V is never made: P and its root are numbers
+is (S + ρ)^{-1} on the span of V, and a number on all other directions. V is never made: P and its root are numbers
 times I - B^T F B with F of the size of U. Source: Ma and Belkin 2017; Halko, Martinsson and Tropp 2011.
 """
 
@@ -26,8 +26,8 @@ from dkernel.numerics.array_types import F64
 from dkernel.solvers.preconditioner import Preconditioner, effective_dimension
 
 Slice = NDArray[np.float32]
-THREADS = 4  # slices at once: BLAS has one thread, and which slice is whose moves no bit
-NOISE = 1e-9  # a share of the largest μ; float32 products leave so much of directions that have none
+THREADS = 4  # slices at once: BLAS has one thread, and the threads do not change the bits
+NOISE = 1e-9  # share of the largest μ that the rounding of float32 products may make
 
 
 @stored("LowRank")
@@ -167,7 +167,7 @@ class Sketch:
 
 
 def _together(function: Callable[[int], Any], items: range) -> Iterable[Any]:
-    """The function of every item, in their order, some at a time: no more than that many results wait."""
+    """Call the function on every item, THREADS at a time, so that few results wait; yield them in order."""
     with ThreadPoolExecutor(THREADS) as pool:
         for start in range(0, len(items), THREADS):
             yield from pool.map(function, items[start : start + THREADS])

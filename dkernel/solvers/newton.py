@@ -2,7 +2,7 @@
 
     minimize over a, b:  Σ w_i ℓ(y_i, s_i) + α/2 a^T K a,   s = K a + b,   Σ w_i = 1
 
-At the optimum α a_i = -w_i ℓ'(y_i, s_i): rows that the loss is silent on have no coefficient. With H the second
+At the optimum α a_i = -w_i ℓ'(y_i, s_i): rows with ℓ' = 0 have no coefficient. With H the second
 derivatives of the loss, a row's from its outputs to its outputs, the step (d, β) of a and b solves
 
     w H (K d + β) + α d = r,    Σ w H (K d + β) = -Σ w ℓ',    r = -(w ℓ' + α a)
@@ -80,7 +80,7 @@ class Newton:
     Parameters
     ----------
     K : Gram matrix of the rows, float64 (n, n);  Y : targets (n, outputs);  w : weights (n,) of sum 1
-    last : system of the step before, whatever its outputs were
+    last : system of the step before, for any outputs
 
     Examples
     --------

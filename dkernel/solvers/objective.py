@@ -23,12 +23,12 @@ from dkernel.streaming.schedule import RowSlice
 import_ahead(__name__)
 
 Coefficients = tuple[NDArray[np.float32], NDArray[np.float32]]
-"""Of the components, (n_components, heads), and intercepts (heads,): what is sent to the workers each round."""
+"""Coefficients (n_components, heads) and intercepts (heads,), which are sent to the workers in each round."""
 
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """What the rows of a piece mean to a fit; it does not change, so it is sent once.
+    """Features, targets, weights and loss of the rows of a fit; it does not change, so it is sent once.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Objective:
         X, y = block.X[rows], block.y[rows]  # type: ignore[index]
         weight = None if block.weight is None else block.weight[rows]
         if not keep.all():
-            # Rows that lie far from each other: to take them by number is twice as fast as to leave some out.
+            # The rows are far from each other: to take them by number is twice as fast as a mask.
             some = np.arange(rows.start, rows.stop, rows.step)[: piece.n][keep]
             X = block.X.take(some, axis=0)
             y, weight = y[keep], None if weight is None else weight[keep]
@@ -120,7 +120,7 @@ class Gradient(Statistic[GradientSum, GradientSum]):
         outputs = Y.shape[1]
         paths = len(intercept) // outputs
         loss, right = np.zeros(paths * outputs), np.zeros(paths)
-        # All heads in one call of each function: a tile is small, and the calls are what costs.
+        # All heads are in one call of each function: a tile is small, and the calls take most of the time.
         targets = np.tile(Y, (1, paths))
 
         def tell(S: NDArray[np.float32], start: int) -> None:

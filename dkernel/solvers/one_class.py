@@ -137,7 +137,7 @@ class Path:
         return self.left[0]
 
     def update(self, total: OneClassSum) -> bool:
-        """Go on from the sums at `points`; returns whether the first of them is `v` now."""
+        """Continue with the sums at `points`; return True if the first of these is `v` now."""
         objectives = values(total, self.points, self.nu)
         share = self._share
         if objectives[0] > self._best - 1e-4 * share * self._slope and share > 1e-9:  # share of a step

@@ -25,7 +25,7 @@ STABLE = 1.6
 # float32 products.
 JITTERS = tuple(10.0**k for k in range(-15, -6))
 
-COLUMN_STRIP = 512  # columns that are worked on at one time
+COLUMN_STRIP = 512  # columns that are added at one time
 # The stochastic trace is wrong by a few percent divided by the root of the number of columns, so many columns need one
 # probe alone. A step reads three squares. Many columns take as many steps as still move the ridge, and at least one
 # for STEP_COORDINATES coordinates: fewer leave the ridge too large where the spectrum ends slowly. With 24

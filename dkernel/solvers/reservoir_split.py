@@ -18,12 +18,12 @@ from dkernel.streaming.survey import Reservoir, Survey
 
 @dataclass(frozen=True, eq=False)
 class ReservoirSplit:
-    """Blocks of raw rows, which are disjoint; where rows are few, landmarks and sample overlap.
+    """Blocks of raw rows, which are disjoint; if there are few rows, landmarks and sample overlap.
 
     Parameters
     ----------
-    threshold : hashes up to it are the holdout's, -1 for none
-    fitted : the rows that are no holdout, in the order of hashes
+    threshold : rows with hashes up to it are the holdout, -1 for no holdout
+    fitted : the rows outside the holdout, in the order of hashes
     pool : the rows that landmarks and sample are taken from, in the order of hashes
     """
 
@@ -37,7 +37,7 @@ class ReservoirSplit:
 
     @property
     def measured(self) -> Block:
-        """Rows whose leverage is measured: those that are held for it, or the sample where none are."""
+        """Rows whose leverage is measured: the leverage rows, or the sample if there are none."""
         return self.leverage_rows if len(self.leverage_rows.X) else self.sample
 
     @property

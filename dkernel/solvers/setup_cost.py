@@ -18,9 +18,9 @@ from dkernel.streaming.row_memory import held_row_bytes
 
 
 def setup_cost(sizes: Sizes, recipe: Recipe, outputs: int, source: Source) -> Cost:
-    """Cost of the setup; memory alone for a solver that prepares nothing, and holds the same squares.
+    """Cost of the setup; a solver that prepares nothing has the same memory, and no flops.
 
-    One square of the components outlives it: the metric of the landmarks. The workers have the map until the end.
+    One square of the components stays after it: the metric of the landmarks. The workers keep the map until the end.
     """
     D, squares, wide = sizes.components, _squares(sizes, recipe), _is_sketched(sizes, recipe)
     # A rule that evaluates the kernel holds a column of all candidates for each landmark.

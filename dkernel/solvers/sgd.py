@@ -19,7 +19,7 @@ from dkernel.streaming.schedule import RowSlice
 
 WORSE_PASS = 1.05  # a pass whose best candidate is worse than its start by this much is undone
 WINDOW = "average"  # without a holdout this mean of the iterates is returned
-FEW_ROUNDS = 8  # of fewer, one may have most of the loss by chance
+FEW_ROUNDS = 8  # if there are fewer rounds, one may have most of the loss by chance
 
 
 @stored("PassState")
@@ -135,7 +135,7 @@ class PSGDSolver(Solver[PassState]):
         return replace(state, history=(*state.history, line), steps=state.steps + 1, watched=None)
 
     def _candidates(self, state: PassState) -> dict[str, F64]:
-        """Name -> coefficients to be judged."""
+        """Name -> coefficients to score on the holdout."""
         if state.best is None:
             return {"start": state.before}
         candidates = self.solver.candidates(state.sgd, state.done)

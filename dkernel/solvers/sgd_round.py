@@ -60,7 +60,7 @@ class SGDState:
     v : float64 (n + 1, heads), the intercepts last
     sums : for each of WINDOWS the sum of its iterates so far
     done : rounds of this pass so far
-    moved : by the last round, where a head has momentum; None for nothing
+    moved : move of the last round if a head has momentum, else None
     usual : length of the gradient of each head, (heads,); None before the first round
     """
 
@@ -157,7 +157,7 @@ class PSGD(AlphaPath):
 
 
 class RowReader(Protocol):
-    """A source or a block: what sums a statistic over some of its rows."""
+    """A reader of a source, or a block, which sums a statistic over some of its rows."""
 
     executor: Executor
 
@@ -220,7 +220,7 @@ class SGD:
 
     Parameters
     ----------
-    key : of the tasks, made of everything that decides their results
+    key : key of the tasks, made of everything that decides their results
     """
 
     def __init__(self, rows: RowReader, objectives: Sequence[SGDHeads], key: str) -> None:

@@ -29,7 +29,7 @@ Sampled = TypeVar("Sampled", bound=SampledObjective)
 
 ALPHA_PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 """alpha="auto" looks at these on the sample."""
-MIDDLE_ALPHA = ALPHA_PATH[len(ALPHA_PATH) // 2]  # where only one has room, and no choice has looked at any
+MIDDLE_ALPHA = ALPHA_PATH[len(ALPHA_PATH) // 2]  # the only alpha if outputs are many and the choice has none
 
 # Effective dimensions are at most this share of the columns; a small source needs fewer, as its steps have few rows.
 LARGE_SHARE, SMALL_SHARE = 0.75, 0.5
@@ -71,7 +71,7 @@ def _on_client(sampled: Sampled, small: bool = False) -> Sampled:
 
 
 def load_or_prepare(sampled: SampledObjective, journal: Journal, stage: str, compute: Callable[[], Setup]) -> Setup:
-    """The result of `compute`, or the one that the journal has of it."""
+    """Return the result of `compute`, from the journal if it is there."""
 
     def parts() -> dict[str, Any]:
         setup = compute()

@@ -90,7 +90,7 @@ def _holdout_rows(n: int, recipe: Recipe) -> int:
 
 
 def _sample_rows(n: int, components: int) -> int:
-    """Rows of the sample where all rows are many."""
+    """Rows of the sample of a source with many rows."""
     if components > MOST_DENSE:
         return WIDE_SAMPLE
     each = next(rows for least, rows in SAMPLED if n >= least * components)
@@ -243,7 +243,7 @@ class Sizes:
         return max(LEAST_COMPONENTS, STEP * round(min(wanted, affordable) / STEP))
 
     def _flops(self) -> float:
-        """Flops of setup and passes, about."""
+        """Approximate flops of setup and passes."""
         return _setup_flops(self.components) + (self.passes + self.polish) * pass_flops(self.n, self.p, self.components)
 
     def model_bytes(self, outputs: int) -> int:
@@ -252,10 +252,10 @@ class Sizes:
 
     @property
     def large(self) -> bool:
-        """True if the source is, beside its sample."""
+        """True if the source is large beside its sample."""
         return passes_dominate(self.n, self.sample)
 
     @property
     def reservoir(self) -> int:
-        """Rows to keep in all."""
+        """Number of rows of the reservoir."""
         return min(self.n, self.holdout + self.held + max(self.components + self.sample, self.candidates))

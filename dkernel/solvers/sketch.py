@@ -55,7 +55,7 @@ def choose_rank(columns: int, rows: int = SKETCH_ROWS) -> int:
 
 
 def sketch_flops(columns: int, p: int) -> float:
-    """Predicted, of a sketch."""
+    """Predicted flops of a sketch."""
     rank = choose_rank(columns)
     return SKETCH_ROWS**2 * (2.0 * p + 200 + 2.0 * rank) + columns * rank * (2.0 * SKETCH_ROWS + rank) + 10.0 * rank**3
 

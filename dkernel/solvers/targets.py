@@ -88,10 +88,10 @@ class Targets:
     Parameters
     ----------
     classes : sorted labels, None for a regression
-    positive : the label that is True, of a one-against-the-rest task; the classes are then False and True
-    center, width : of the targets of a regression: (y - center) / width is what the solver sees; of several targets
-        (k,), each its own
-    constant : numbers of the targets that have one value in all rows, their center; their width is 1
+    positive : the label that is True in a one-against-the-rest task; the classes are then False and True
+    center, width : the solver of a regression gets (y - center) / width; several targets have arrays (k,), with their
+        own center and width each
+    constant : numbers of the targets with one value in all rows, which is their center; their width is 1
     """
 
     classes: NDArray[Any] | None

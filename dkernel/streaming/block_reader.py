@@ -36,18 +36,18 @@ from dkernel.streaming.shares import (
 )
 
 ROUNDS_AHEAD = 16  # rounds to look ahead for units to read
-# Tasks of a window for each slot, where units are small: what asking workers costs is paid once for them.
+# Tasks of a window for each slot where units are small: one message to the workers serves all of them.
 WINDOW_TASKS = 8
-# A journal gets a long reading in parts: a sixteenth of the source at a time, and at least MOST_BYTES.
+# A journal stores a long reading in parts of a sixteenth of the source, and of at least PART_BYTES.
 JOURNAL_PARTS, PART_BYTES = 16, 256 * 2**20
 
 
 class _Parts(Generic[S]):
-    """The sum of a reading, whose parts a journal keeps; a context manager around the reading, however that ends.
+    """Sum of a reading, whose parts a journal stores. As a context manager it stores the last part after an error too.
 
     Parameters
     ----------
-    least : units of a part
+    least : least number of units of a part
     """
 
     def __init__(self, merge: Callable[[S, S], S], journal: Journal, name: str, least: float) -> None:
@@ -56,14 +56,14 @@ class _Parts(Generic[S]):
         self._sum = TreeAccumulator(merge)
         self._new: list[tuple[int, list[tuple[int, S]]]] = []
         for part in journal.parts(name):
-            # A signal between a part's writing and its mark here has had it written twice.
+            # A part was stored twice if a signal came between its writing and its mark here.
             if part["first"] == self.units:
                 nodes = list(zip(part["levels"], part["sums"], strict=True))
                 self._add(part["units"], nodes)
                 self._count(nodes)
 
     def add(self, units: int, nodes: Iterable[tuple[int, S]]) -> None:
-        """The sums of the next units' blocks, as nodes of the tree with their levels, in order."""
+        """Add the sums of the next units' blocks: nodes of the tree with their levels, in order."""
         self._new.append((units, list(nodes)))
         self._count(self._new[-1][1])
         if sum(n for n, _ in self._new) >= self.least:
@@ -102,13 +102,13 @@ class _Parts(Generic[S]):
 
 
 class BlockReader:
-    """Handles of the blocks that pieces stand in.
+    """Reads the units of a source, and has the handles of their blocks.
 
     Parameters
     ----------
-    keep : hold every unit once it is read (it fits in the workers' memory); else a unit is forgotten after the step
-        that needs it, unless the next one needs it too, and each pass reads it again
-    mixed : of each pass the units that its rounds mix, as `bundles` has them; each worker then keeps some of all
+    keep : whether every unit stays in the workers' memory once it is read; else a unit is forgotten after the step that
+        needs it, unless the next step needs it too, and each pass reads it again
+    mixed : for each pass the units that its rounds mix, as `bundles` returns them; each worker keeps some of each
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class BlockReader:
         self._groups = {unit: group for group in groups for unit in group}
         self._read: dict[range, Handle] = {}
         self._held: set[int] = set()
-        self.on_disk = False  # whether the blocks are stored ones
+        self.on_disk = False  # whether the blocks are on the workers' disks
         self._left: list[Call] = []  # calls whose results the calls that are being computed need
 
     def reduce(
@@ -132,16 +132,16 @@ class BlockReader:
         handle: Handle | None = None,
         broadcast: Handle | None = None,
     ) -> R:
-        """The statistic of these pieces, while the units of the `following` ones are being read.
+        """Compute the statistic of these pieces while the units of the `following` pieces are read.
 
-        The sum of each chunk's pieces, and over these sums the same tree again. Of a source that is not kept, a window
-        of units at a time, while the next is read: what is not needed again first, to make room, and of that what is
-        there.
+        The pieces of each chunk are summed first, and then these sums, by the same tree. A source that is not kept is
+        summed by windows of units, each while the next window is read. Units that are not needed again come first, to
+        make room, and among them those that are loaded.
         """
         positions = {chunk: i for i, chunk in enumerate(dict.fromkeys(piece.chunk for piece in pieces))}
         later = Counter(piece.range.unit for piece in following)
         windows = self._windows(pieces, later)
-        # The units that the coming round has most of come first: they are not needed after it.
+        # Units with the most pieces in the next round come first: they are not needed after it.
         new = sorted(set(later).difference(*windows, self._held), key=lambda unit: (-later[unit], unit))
 
         def inside(window: Sequence[int]) -> dict[int, list[RowSlice]]:
@@ -159,9 +159,9 @@ class BlockReader:
         return statistic.finish(merge_levels(((node.level, sums[node]) for node in sorted(sums)), statistic.merge))
 
     def pieces_ahead(self, rounds: Sequence[Sequence[RowSlice]], i: int) -> list[RowSlice]:
-        """Pieces of the round after round i, and of those after it up to the first with new units, if these have room.
+        """Return the pieces of round i + 1, and of later rounds up to the first with new units, if these have room.
 
-        So the next bundle is read in the gaps of all rounds of this one, and not in that of the last alone.
+        So the next bundle is read during all rounds of this bundle, and not during the last round alone.
         """
         now, pieces = set(_units(rounds[i])), list(rounds[i + 1])
         if len(self._held) == len(self.source.units):  # nothing is left to read
@@ -174,9 +174,9 @@ class BlockReader:
 
     @cached_property
     def _homes(self) -> dict[int, str | None]:
-        """The worker that is to read each unit; nothing where any may."""
+        """The worker that is to read each unit; empty if any worker may read any unit."""
         units = self.source.units
-        # A unit of files is one task; what a cluster holds are others, whose values it needs.
+        # A unit of files is one task; a unit of a collection also needs the values of other tasks.
         if all(len(unit.task.__dask_graph__()) == 1 for unit in units):
             return self._dealt
         holders = self.executor.holders([unit.task for unit in units])
@@ -194,9 +194,9 @@ class BlockReader:
 
     @cached_property
     def _dealt(self) -> dict[int, str | None]:
-        """The worker that is to read and keep the task of each unit of files, so that each has a share of every round.
+        """The worker that reads and keeps each unit of files, chosen so that each worker has a share of every round.
 
-        Where a round has its rows in fewer units than there are slots, some would have none: then any worker reads any.
+        If a round has fewer units than there are slots, some workers would have none: then any worker reads any unit.
         """
         threads, slots = self.executor.processes(), self.executor.slots
         if not self.keep or not threads or not self.mixed or not slots <= len(self.mixed[0][0]) < len(self._groups):
@@ -210,7 +210,7 @@ class BlockReader:
 
     @cached_property
     def _window(self) -> int:
-        """Units of which a round's sums are made at a time, while as many are read: a bundle, enough for all slots."""
+        """Number of units that are summed at a time while as many are read: a bundle, or enough for all slots."""
         if self.keep:
             return len(self.source.units)
         bundle = bundle_size([unit.rows for unit in self.source.units], held_row_bytes(self.source))
@@ -230,12 +230,12 @@ class BlockReader:
         following: Sequence[int] = (),
         needed: Container[int] = (),
     ) -> Iterator[tuple[Sequence[int], dict[Node, S]]]:
-        """Sum window after window; the sums are the nodes of the tree that the tasks could make.
+        """Sum window after window; yield each window with the nodes of the tree that its tasks have summed.
 
         Parameters
         ----------
         inside : window -> positions of its chunks or blocks in the whole sum, each with its pieces
-        following, needed : as `visit` has them
+        following, needed : see `visit`
         """
 
         def calls(window: Sequence[int]) -> list[Call]:
@@ -263,20 +263,20 @@ class BlockReader:
         journal: Journal | None = None,
         name: str = "",
     ) -> R:
-        """The statistic of the whole source: the sum of each block, and over these sums the same tree again.
+        """Compute the statistic of the whole source: each block is summed first, and then these sums, by the same tree.
 
-        So what is read at once may follow the workers, and the result does not.
+        So the number of workers decides what is read at once, and does not change the result.
 
         Parameters
         ----------
         handle : the handle of a statistic that is large
         broadcast : handle of what `step` gets beside the piece
-        journal, name : where the sums are kept on the way, as parts of the stage of this name
+        journal, name : journal that stores the sums of each part, and name of the stage that the parts belong to
         """
-        inside: dict[int, array[int]] = {}  # numbers: all pieces at one time would be large
+        inside: dict[int, array[int]] = {}  # numbers, since all pieces at one time would take much memory
         for number, piece in enumerate(pieces):
             inside.setdefault(piece.range.unit, array("q")).append(number)
-        # Without a journal no part has to be apart from the sum: the sums of a task may be large.
+        # Without a journal no part is kept apart from the sum, since the sums of a task may be large.
         share = 0.0 if journal is None else max(1 / JOURNAL_PARTS, PART_BYTES / self.source.nbytes)
         kept = _Parts(statistic.merge, journal or Journal(), name, share * len(inside))
         units = list(chain.from_iterable(self._by_group(inside)))[kept.units :]
@@ -295,12 +295,12 @@ class BlockReader:
         return statistic.finish(kept.total())
 
     def each(self, function: Any, key: str, progress: Any, args: Any) -> list[Any]:
-        """function(blocks, *args(unit)) of every unit, in order; runs on the workers, each unit once."""
+        """Call function(blocks, *args(unit)) on the workers, once for every unit; return the results in order."""
 
         return list(chain.from_iterable(self._of_groups(partial(self._calls_of_each, function, key, args), progress)))
 
     def leave_each(self, function: Any, key: str, progress: Any, args: Any, summary: Any) -> tuple[list[Handle], Any]:
-        """Lists of what `each` gives, left on the workers, and summary(list) of each of them, in order."""
+        """Leave the results of `each` on the workers as lists; return their handles and the summary of each list."""
         handles: list[Handle] = []
 
         def calls(window: Sequence[int]) -> list[Call]:
@@ -317,7 +317,7 @@ class BlockReader:
         return handles, summaries
 
     def with_stored(self, handles: Sequence[Handle]) -> "BlockReader":
-        """The reader of the same units, whose blocks are those that `leave_each` has left; this one forgets its own."""
+        """Make a reader of the same units with the blocks that `leave_each` has left; this reader forgets its own."""
         reader = BlockReader(self.executor, self.source, keep=True)
         groups = dict.fromkeys(self._groups.values())
         for group, handle in zip(groups, handles, strict=True):
@@ -347,9 +347,9 @@ class BlockReader:
         needed: Container[int] = (),
         read_on: Mapping[int, str | None] | None = None,
     ) -> Iterator[list[Any]]:
-        """The results of the calls that each window of units is to have, while the next window is being read.
+        """Yield the results of the calls of each window of units, while the next window is read.
 
-        The blocks of a window are there until the next one is asked for.
+        The blocks of a window are kept until the next window is asked for.
 
         Parameters
         ----------
@@ -368,14 +368,14 @@ class BlockReader:
         return [list(units[i : i + self._window]) for i in range(0, len(units), self._window)]
 
     def worker(self, unit: int) -> str | None:
-        """The worker that has a unit which has been read; None where that is unknown."""
+        """The worker that has a unit; None if the unit was not read or the worker is unknown."""
         return self.executor.find_workers([self._handle(unit)])[0] if unit in self._held else None
 
     def rows_stay(self, pieces: int) -> bool:
-        """True if a sum of this many pieces is made where their rows are, though some workers may have none of these.
+        """True if this many pieces are summed where their rows are, even if some workers have none of them.
 
-        Rows that the cluster held before stay, and others where all threads have no more than a piece each; but not
-        where one worker has many more of all that is read than its share.
+        Rows stay if the cluster held them before the fit, or if no thread gets more than one piece. They are copied if
+        one worker has many more of the rows that are read than its share.
         """
         if pieces > self.executor.slots and not self._homes:
             return False
@@ -387,7 +387,7 @@ class BlockReader:
 
     def _windows_of_groups(self, units: Sequence[int]) -> list[list[int]]:
         """Cut these units into windows of one task for each slot, or of several tasks where groups are small."""
-        # A window of few would have what one worker holds, and be copied to the others.
+        # A window of few units would have those of one worker alone, and they would be copied to the others.
         if self.keep and self._homes and not self._dealt:
             return [list(units)]
         row_bytes, slots = held_row_bytes(self.source), self.executor.slots
@@ -415,7 +415,7 @@ class BlockReader:
     def _compute(
         self, calls: Sequence[Call], ahead: Sequence[int] = (), read_on: Mapping[int, str | None] | None = None
     ) -> list[Any]:
-        """Compute calls; an error that names a task which ended its workers names its rows."""
+        """Compute calls; if a task ended its workers, the error names the rows of the task."""
         if not calls and not ahead:
             return []
         groups = [group for group in dict.fromkeys(self._groups[unit] for unit in ahead) if group not in self._read]
@@ -435,7 +435,7 @@ class BlockReader:
         return results
 
     def _find_killer(self, key: str) -> KilledCallError | None:
-        """The error of the unit that ends its workers when it is read alone, where the task was to read several."""
+        """If the task read several units, read each of them alone, and return the error of the one that fails."""
         parts = self._parts_read_by(key)
         for task in (self._parts_of_units[part][1].task for part in parts if len(parts) > 1):
             try:
@@ -446,7 +446,7 @@ class BlockReader:
 
     @cached_property
     def _parts_of_units(self) -> list[tuple[int, Unit]]:
-        """The units, of those that are joined their parts, each with the number of the unit."""
+        """The units, or the parts of units that are joined, each with the number of its unit."""
         return [(number, part) for number, unit in enumerate(self.source.units) for part in unit.parts or (unit,)]
 
     def _parts_in(self, units: Container[int]) -> list[int]:
@@ -460,7 +460,7 @@ class BlockReader:
         return self._parts_in(self._groups[self._parts_of_units[first][0]]) if "-to-" in key else [first]
 
     def _where(self, key: str, calls: Sequence[Call]) -> str | None:
-        """The unit that the call or the read of this key is of, of a joined one its first part, in words."""
+        """Describe the unit that the call or the read of this key works on; of a joined unit, its first part."""
         numbers, units = self._parts_read_by(key), list[int]()
         for call in calls:
             if key.startswith(call.key):
@@ -484,16 +484,16 @@ class BlockReader:
         )
 
     def block(self, piece: RowSlice) -> Handle:
-        """The block that a piece stands in, whose unit has been read."""
+        """The handle of the block that has a piece; its unit must have been read."""
         return Item(self._handle(piece.range.unit), (piece.range.block,))
 
     def _handle(self, unit: int) -> Handle:
-        """The blocks of a unit that is held."""
+        """The handle of the blocks of a unit that is loaded."""
         group = self._groups[unit]
         return self._read[group] if len(group) == 1 else Item(self._read[group], (unit - group.start,))
 
     def _forget(self, units: Iterable[int]) -> None:
-        """Release the readings of which no unit is held any more."""
+        """Forget these units; the values of a task are released once none of its units is loaded."""
         self._held.difference_update(units)
         for group in dict.fromkeys(self._groups[unit] for unit in units):
             if group in self._read and self._held.isdisjoint(group):
@@ -518,7 +518,7 @@ def read_once(
     broadcast: Any = None,
     progress: Progress | None = None,
 ) -> R:
-    """The statistic of the rows of a source, by one reading that keeps none of them.
+    """Compute the statistic of the rows of a source by one reading, which keeps none of them.
 
     Parameters
     ----------

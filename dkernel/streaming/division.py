@@ -1,4 +1,4 @@
-"""A rule by a column of a source, whole groups or the last rows, and the source without the rows that it takes."""
+"""A rule that leaves rows out by a column of a source, whole groups or the last rows, and the source without them."""
 
 import hashlib
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ _MICROSECONDS = {"D": 86400e6, "s": 1e6, "ms": 1e3, "us": 1.0}
 
 @dataclass(frozen=True)
 class HoldoutRule:
-    """A rule that says of each row, by one column, whether it is left out.
+    """A rule that decides for each row, by one column, whether it is left out.
 
     Parameters
     ----------
     kind : "group" or "time"
-    limit : the largest hash of a group that is left out; the last moment that is learned from
+    limit : the largest hash of a group that is left out, or the last time that is learned from
     form : the format of dates that are text, "" for ISO 8601
     """
 
@@ -42,7 +42,7 @@ class HoldoutRule:
     form: str = ""
 
     def held(self, kept: pa.Table) -> NDArray[np.bool_]:
-        """Which rows are left out."""
+        """True for each row that is left out."""
         if self.kind == "time":
             return times_in(kept, self.column, self.form) > self.limit
         hashes, inverse = hash_groups(groups_in(kept, self.column))
@@ -50,7 +50,7 @@ class HoldoutRule:
 
 
 def without(source: Source, rule: HoldoutRule, kept: Mapping[int, int]) -> Source:
-    """The source without the rows that a rule leaves out, and without the column of this."""
+    """The source without the rows that a rule leaves out, and without the column of the rule."""
     units, chunk = [], 0
     name = hashlib.sha256(repr(rule).encode()).hexdigest()[:16]
     for unit in source.units:
@@ -80,7 +80,7 @@ def read_without(graph: Mapping[Any, Any], key: Any, rule: HoldoutRule) -> tuple
 
 
 def hash_groups(groups: NDArray[np.str_]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    """Hashes of the different groups, 63 bits, and of each row the number of its group among them."""
+    """Hashes of the different groups, 63 bits, and for each row the number of its group among them."""
     names, inverse = np.unique(groups, return_inverse=True)
     hashes = [int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest()) >> 1 for name in names.tolist()]
     return np.array(hashes, np.uint64), inverse
@@ -99,7 +99,7 @@ def _unquote(text: str | None) -> str | None:
 
 
 def times_in(kept: pa.Table, column: str, form: str = "") -> NDArray[np.float64]:
-    """Numbers that rise with time: of dates and times microseconds, of text those of its dates; every row needs one."""
+    """Numbers that rise with time: microseconds of dates, of times and of dates that are text; every row needs one."""
     values = kept.column(column)
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
@@ -125,7 +125,7 @@ def _microseconds(values: pa.ChunkedArray) -> NDArray[np.float64]:
 
 
 def _times_of_text(values: pa.ChunkedArray, column: str) -> NDArray[np.float64]:
-    """Microseconds of dates that are text, in UTC, as those without a zone are."""
+    """Microseconds of dates that are text, in UTC; dates without a zone are taken as UTC."""
     import pandas as pd
 
     texts = pd.Series(values.to_pylist(), dtype=object).fillna("").astype(str).str.replace(r" ?UTC$", "Z", regex=True)

@@ -1,7 +1,7 @@
 """Tests whether the chunks are alike, so that rounds of whole chunks are samples of the same data.
 
-Two tests on what the survey counted anyway: chi-squared of the classes in each chunk against the whole, and the z of
-each chunk's feature means (two-sample tests as in Lehmann and Romano 2005, chapters 5 and 14).
+Two tests use the counts of the survey: chi-squared of the classes in each chunk against the whole, and the z of each
+chunk's feature means (two-sample tests as in Lehmann and Romano 2005, chapters 5 and 14).
 """
 
 from collections import Counter
@@ -15,14 +15,14 @@ import scipy
 from dkernel.streaming.survey import ColumnMoments, SurveyResult
 
 LEVEL = 1e-6  # level of a test: one in a million mixed sources is called sorted
-LEAST_CHUNK = 50  # rows; fewer say nothing alone, and many such chunks would say it often
+LEAST_CHUNK = 50  # rows; smaller chunks are tested together, since many tests of few rows raise false alarms
 
 ChunkGroup = tuple[ColumnMoments, Counter[Any]]
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """The verdict: `p` is the smaller of the two tests' probabilities, `why` says which test spoke."""
+    """Result of the tests: `p` is the smaller of their two probabilities, and `why` names the test that gave it."""
 
     alike: bool
     p: float
@@ -41,7 +41,7 @@ def exchangeable(survey: SurveyResult) -> Exchange:
 
 
 def _groups(survey: SurveyResult) -> list[ChunkGroup]:
-    """Moments and labels of the chunks in order, neighbours together until they have LEAST_CHUNK rows."""
+    """Moments and labels of the chunks in order; neighbours are merged until they have LEAST_CHUNK rows."""
     groups: list[ChunkGroup] = []
     for _, (moments, labels) in sorted(survey.chunks.items()):
         groups.append((moments, Counter(labels or {})))
@@ -63,8 +63,8 @@ def _labels_p(survey: SurveyResult, groups: list[ChunkGroup]) -> float:
     counts = np.array([[counted[name] for name in names] for _, counted in groups])
     of_group, of_class = counts.sum(axis=1, keepdims=True) / counts.sum(), counts.sum(axis=0) / counts.sum()
     expected = counts.sum() * of_group * of_class
-    # Cells too small for the chi-squared law are left out, with their share of its mean: of all cells together it is
-    # the usual (groups - 1) (classes - 1).
+    # Cells that are too small for the chi-squared law are left out, and their share of the degrees of freedom too.
+    # All cells together have the usual (groups - 1) (classes - 1).
     large = expected >= 5
     freedom = float(((1 - of_group) * (1 - of_class))[large].sum())
     if freedom <= 0:
@@ -76,7 +76,7 @@ def _labels_p(survey: SurveyResult, groups: list[ChunkGroup]) -> float:
 
 def _means_p(survey: SurveyResult, groups: list[ChunkGroup]) -> float:
     whole = survey.moments
-    if survey.reservoir is not None and survey.reservoir.weight is not None:  # chunks are seen without the weights
+    if survey.reservoir is not None and survey.reservoir.weight is not None:  # the moments of chunks have no weights
         whole = reduce(ColumnMoments.merge, (moments for moments, _ in groups))
     deviation = np.sqrt(whole.variance)
     varies = deviation > 1e-7 * np.maximum(np.abs(whole.mean), survey.high - survey.low)
@@ -86,7 +86,7 @@ def _means_p(survey: SurveyResult, groups: list[ChunkGroup]) -> float:
     for moments, _ in groups:
         error = deviation[varies] / np.sqrt(moments.n)
         z = np.abs(moments.mean - whole.mean)[varies] / error
-        # Heavy tails make single z large where nothing is wrong: a large share of a deviation must be off as well.
+        # Heavy tails make a single z large where nothing is wrong, so the mean must also differ by 0.1 deviations.
         moved = np.abs(moments.mean - whole.mean)[varies] / deviation[varies]
         strong = z[moved > 0.1]
         if strong.size:

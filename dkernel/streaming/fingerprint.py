@@ -2,8 +2,8 @@
 
     s_j = Σ_i bits(x_ij) * h_i  mod 2^64        one for each column, the label and the weight
 
-h_i is an odd number hashed from the global row number i, so that rows that change places change the sum, and a value
-that changes always does: to multiply by an odd number is a bijection of 64 bits. It finds mistakes, not forgers.
+h_i is an odd number hashed from the global row number i. So the sum changes when two rows are exchanged, and always
+when a value changes: multiplication by an odd number is a bijection of 64 bits. It finds mistakes, not forgeries.
 """
 
 import hashlib
@@ -18,16 +18,16 @@ from dkernel.numerics.sparse_rows import FOLDED_COLUMNS, SparseRows
 
 
 def odd_numbers(first: int, n: int, step: int = 1) -> NDArray[np.uint64]:
-    """h of the n rows first, first + step, ..."""
+    """The numbers h of the n rows first, first + step, ..."""
     return row_hash(0, "fingerprint", first, n, step) | np.uint64(1)
 
 
 def column_sums(
     X: NDArray[Any], y: NDArray[Any] | None, weight: NDArray[Any] | None, first: int, step: int = 1
 ) -> NDArray[np.uint64]:
-    """s of some rows, uint64 (p + 2,): the columns of X (n, p), then the label and the weight, 0 where there is none.
+    """The sums s of some rows, uint64 (p + 2,): for the columns of X (n, p), the label and the weight; 0 without one.
 
-    Those of sparse rows are folded: FOLDED_COLUMNS sums in place of p, of bits times an odd number of the column too.
+    Sparse rows have FOLDED_COLUMNS sums in place of p, of the bits times an odd number of the row and of the column.
 
     Parameters
     ----------
@@ -49,18 +49,18 @@ def column_sums(
         np.add.at(sums, X.indices % FOLDED_COLUMNS, _bits(X.data) * odd[row] * column)
         return with_others(sums, y, weight, odd)
     sums = np.zeros(X.shape[1] + 2, np.uint64)
-    sums[:-2] = np.einsum("ij,i->j", _bits(X), odd)  # a fifth of the time of a product and its sums
+    sums[:-2] = np.einsum("ij,i->j", _bits(X), odd)  # takes a fifth of the time of a product and its sums
     return with_others(sums, y, weight, odd)
 
 
 def with_others(
     sums: NDArray[np.uint64], y: NDArray[Any] | None, weight: NDArray[Any] | None, odd: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
-    """The sums of columns (p + 2,) with those of label and weight at their end."""
+    """Add the sums of label and weight at the end of the sums of columns (p + 2,)."""
     for i, values in ((-2, y), (-1, weight)):
         if values is not None:
             bits = _bits(values)
-            if bits.ndim == 2:  # several targets: each with a number of its own, so that two that change places differ
+            if bits.ndim == 2:  # each of several targets has its own number: the sum changes if two are exchanged
                 bits = bits @ (2 * np.arange(bits.shape[1], dtype=np.uint64) + np.uint64(1))
             sums[i] = (bits * odd).sum(dtype=np.uint64)
     return sums

@@ -1,4 +1,4 @@
-"""A block in memory, whose pieces are summed as those of a source are."""
+"""A block in memory, whose pieces are summed like those of a source."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from dkernel.streaming.shares import reduce
 
 
 class KeptBlock:
-    """A block that the workers have, until the context around it ends.
+    """A block that the workers keep until the context around it ends.
 
     Parameters
     ----------
@@ -43,17 +43,17 @@ class KeptBlock:
         handle: Handle | None = None,
         broadcast: Handle | None = None,
     ) -> R:
-        """The statistic of these pieces, see `BlockReader.reduce`."""
+        """Compute the statistic of these pieces; see `BlockReader.reduce`."""
         items = [(self._handle, piece) for piece in pieces]
         return reduce(self.executor, statistic, items, key, handle=handle, broadcast=broadcast)
 
     def fold(self, statistic: Statistic[S, R], name: str, value: Any = None, size: int = PIECE_ROWS) -> R:
-        """The statistic of all rows.
+        """Compute the statistic of all rows.
 
         Parameters
         ----------
-        name : in the keys of the tasks
-        value : what `step` gets beside a piece
+        name : name in the keys of the tasks
+        value : value that `step` gets beside a piece
         size : rows of a piece
         """
         key = f"{self.key}-{name}"
@@ -66,7 +66,7 @@ class KeptBlock:
 
 
 def cut_rows(n: int, size: int) -> tuple[RowSlice, ...]:
-    """A block of n rows in pieces of `size`."""
+    """Cut a block of n rows into pieces of `size` rows."""
     return tuple(
         RowSlice(i, RowRange(0, 0, start, min(n, start + size)), min(size, n - start), start)
         for i, start in enumerate(range(0, n, size))

@@ -1,4 +1,4 @@
-"""Opens the files of a run: by this process, or by a worker where only the workers see them."""
+"""Opens the files of a run in this process, or on a worker if only the workers see them."""
 
 import hashlib
 import os
@@ -19,17 +19,17 @@ from dkernel.streaming.execution.in_task import worker_of_task
 
 
 def open_files(paths: Sequence[str], executor: Executor | None = None, **options: Any) -> Source:
-    """The rows of files, as `open_source` gives them; a worker opens them where this process does not see them.
+    """Open files as `open_source` does; a worker opens them if this process does not see them.
 
     Parameters
     ----------
-    executor : of the run; None where this process alone may look
-    options : of `open_source`
+    executor : executor of the run; None if only this process may open the files
+    options : options of `open_source`
 
     Raises
     ------
     DataError
-        Also where the files are not the same on all machines.
+        Also if the files are not the same on all machines.
     """
     try:
         return open_source(paths, **options)
@@ -46,7 +46,7 @@ def open_files(paths: Sequence[str], executor: Executor | None = None, **options
 
 
 def _worker_that_sees(paths: Sequence[str], executor: Executor, workers: Sequence[str], unseen: DataError) -> str:
-    """One of the workers, which all see the same files under these names."""
+    """Find a worker that sees the files; all workers must see the same files under these names."""
     digests = dict(zip(workers, _ask(executor, [(at, _digest, (paths,)) for at in workers]), strict=True))
     seen = next((worker for worker in workers if digests[worker]), None)
     if seen is None:
@@ -61,13 +61,13 @@ def _worker_that_sees(paths: Sequence[str], executor: Executor, workers: Sequenc
 
 
 def _ask(executor: Executor, questions: Sequence[tuple[str, Any, tuple[Any, ...]]]) -> list[Any]:
-    """The answers of workers to questions: whom, the function, its arguments."""
+    """Ask workers; a question has the address of its worker, the function and its arguments."""
     calls = [Call(f"dkernel-open-{uuid4().hex}", function, args, at) for at, function, args in questions]
     return executor.compute(calls)[0]
 
 
 def _list(paths: Sequence[str]) -> tuple[str, dict[str, tuple[int, str]]]:
-    """This machine, and size and stamp of each file that it sees under these names; runs on a worker."""
+    """The name of this machine, and size and stamp of each file that it sees; runs on a worker."""
     try:
         files = expand(paths)
     except UnseenFileError:
@@ -76,13 +76,13 @@ def _list(paths: Sequence[str]) -> tuple[str, dict[str, tuple[int, str]]]:
 
 
 def _digest(paths: Sequence[str]) -> str:
-    """A hash of the files that this machine sees; "" where it sees none."""
+    """A hash of the files that this machine sees; "" if it sees none."""
     files = _list(paths)[1]
     return hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest() if files else ""
 
 
 def _open(paths: Sequence[str], options: Mapping[str, Any]) -> tuple[Source, bool]:
-    """The source, and whether it can be opened again with an encoding of its missing values; runs on a worker."""
+    """Open the source; tell also whether it can be opened again with its missing values encoded. Runs on a worker."""
     threads = worker_of_task().state.nthreads
     source = open_source(paths, **options, compute=partial(compute_by_threads, threads=threads))
     return replace(source, filled=None), source.filled is not None

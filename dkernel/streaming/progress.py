@@ -1,6 +1,6 @@
 """Progress of a run: a bar on a terminal, lines in a log, JSON objects, or nothing.
 
-Only a terminal ever gets control characters. Everything goes to stderr: stdout belongs to the result.
+Only a terminal gets control characters. Everything is written to stderr, since stdout is for the result.
 """
 
 import json
@@ -16,10 +16,10 @@ from dkernel.errors import RecipeError, mask_urls
 PROGRESS_KINDS = ("auto", "bar", "log", "json", "none")
 LOG_EVERY = 10.0  # seconds between two lines of a log
 BAR_WIDTH = 20  # characters
-# The words have a place for these parts of a state; all others are figures, which follow by their names.
+# `format_progress` has a fixed place for these parts of a state; all others are figures, which follow with their names.
 _PLACED_PARTS = ("phase", "pass", "rows", "total_rows", "seconds", "rows_per_second", "seconds_left")
-# Groups of tasks as Dask's dashboard shows them, dkernel-survey and so on. Dask names a group by the words of a key up
-# to the first that is none. Reads are `dkernel-read` in every phase, and what a prediction of a collection computes is
+# Groups of tasks as Dask's dashboard shows them, dkernel-survey and so on. Dask names a group by the words at the start
+# of a key. Tasks that read are `dkernel-read` in every phase, and those of a prediction of a collection are
 # `dkernel-predict`.
 #
 # Word in the name of a phase -> its group; the first word decides.
@@ -40,7 +40,7 @@ _GROUP_WORDS = {
 
 
 def phase_group(phase: str) -> str:
-    """The group of a phase; what prepares the passes, or has no name of its own, is the setup.
+    """The group of a phase; phases that prepare the passes, or have no name of their own, are the setup.
 
     Examples
     --------
@@ -52,12 +52,12 @@ def phase_group(phase: str) -> str:
 
 
 class Progress:
-    """Phase, rows, rows/s, figures and time left of a run; thread-safe.
+    """Shows phase, rows, rows/s, figures and time left of a run; thread-safe.
 
     Parameters
     ----------
-    kind : "bar" | "log" | "json" | "none" | "auto": a bar on a terminal, else a log; a bar without a terminal is a log
-    stream : where to; stderr when None
+    kind : "bar" | "log" | "json" | "none" | "auto"; "auto" and "bar" are a bar on a terminal, and a log elsewhere
+    stream : the stream to write to; None for stderr
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Progress:
         if kind in ("auto", "bar"):
             kind = "bar" if self._terminal else "log"
         self.kind = kind
-        # seconds between two changes of the bar, which an eye can follow
+        # Seconds between two changes: an eye can follow a bar that changes ten times a second.
         self._every = 0.1 if kind == "bar" else LOG_EVERY
         self._clock = clock
         self._lock = threading.RLock()
@@ -96,7 +96,7 @@ class Progress:
         self._ticker: threading.Thread | None = None
 
     def phase(self, name: str, total_rows: int | None = None, **figures: Any) -> None:
-        """A new part of the run begins, over `total_rows` rows when it is known how many; it ends the one before."""
+        """Begin a new phase, over `total_rows` rows if their number is known, and end the phase before it."""
         with self._lock:
             self._end_phase()
             self._name, self._total, self._rows, self._figures = name, total_rows, 0, dict(figures)
@@ -107,7 +107,7 @@ class Progress:
                 self._draw(0.0)
 
     def advance(self, rows: int = 0, **figures: Any) -> None:
-        """`rows` more are done; figures (loss=0.3, accuracy=0.87, round="3/32") stay on show until they change."""
+        """Count `rows` more rows; figures (loss=0.3, accuracy=0.87, round="3/32") are shown until they change."""
         with self._lock:
             self._rows += rows
             self._figures.update(figures)
@@ -117,7 +117,7 @@ class Progress:
 
     @property
     def now(self) -> str:
-        """The phase that runs, "" before the first and after the last."""
+        """Name of the phase that runs, "" before the first and after the last."""
         return self._name
 
     def state(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class Progress:
             return self._state(self._clock() - self._began) if self._name else {}
 
     def seconds(self) -> dict[str, float]:
-        """Phase -> seconds of it so far, in the order of the first of each."""
+        """Phase -> its seconds so far, in the order in which the phases began."""
         with self._lock:
             return self._with_this(self._clock()) if self._name else dict(self._ended)
 
@@ -135,7 +135,7 @@ class Progress:
         return {**self._ended, self._name: round(before + now - self._began, 3)}
 
     def message(self, text: str) -> None:
-        """One line of its own, above a bar."""
+        """Write a line of its own, above the bar if there is one."""
         text = mask_urls(text)
         with self._lock:
             if self.kind == "json":
@@ -150,7 +150,7 @@ class Progress:
             self.message(f"{name}: {text}")
 
     def close(self) -> None:
-        """End the last phase; nothing is left half drawn."""
+        """End the last phase and erase the bar."""
         self._stop.set()
         with self._lock:
             self._end_phase()
@@ -170,8 +170,8 @@ class Progress:
         self.close()
 
     def _tick(self) -> None:
-        """Show a run in which nothing finishes for long."""
-        every = 1.0 if self.kind == "bar" else self._every  # a bar that nothing moves still shows that time passes
+        """Show the progress while nothing finishes for a long time."""
+        every = 1.0 if self.kind == "bar" else self._every  # a bar that does not move still shows that time passes
         while not self._stop.wait(every / 4):
             with self._lock:
                 now = self._clock()
@@ -198,7 +198,7 @@ class Progress:
             self._object({"event": "end", **state})
         elif self.kind != "none":
             self._erase()
-            # A phase without rows is worth a line at its end if it took long enough.
+            # A phase without rows has a line at its end only if it took long enough.
             if self._rows or self._total or state["seconds"] >= 0.05:
                 self._line(format_progress(state, ended=True))
 
@@ -235,12 +235,12 @@ class Progress:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except (BrokenPipeError, ValueError):  # the reader is gone, which is no reason to end the run
+        except (BrokenPipeError, ValueError):  # nobody reads any more, which is no reason to end the run
             self.kind = "none"
 
 
 def format_progress(state: Mapping[str, Any], ended: bool = False) -> str:
-    """A `Progress.state` as one line of text, of a phase that runs or has ended.
+    """Format a `Progress.state`, of a phase that runs or has ended, as one line of text.
 
     Examples
     --------
@@ -253,7 +253,7 @@ def format_progress(state: Mapping[str, Any], ended: bool = False) -> str:
     done, total, seconds = state["rows"], state["total_rows"], state["seconds"]
     rows = f"{done:,}"
     if total is not None and (not ended or done != total):
-        rows += f" of {'at most ' * ended}{total:,}"  # what ends early needed no more
+        rows += f" of {'at most ' * ended}{total:,}"  # a phase may end early
     rows += " rows"
     if ended:
         rows += f" in {_duration(seconds)}"

@@ -1,4 +1,4 @@
-"""Small units of a source: groups that one task reads, scores or writes, and neighbours joined to one unit."""
+"""Small units of a source are read, scored or written in groups by one task, or joined to one unit."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,17 +13,17 @@ from dkernel.data.block import Block, concatenate_blocks
 from dkernel.data.source import Source, Unit
 from dkernel.numerics.tiling import PIECE_ROWS, TILE_ROWS
 
-# A group stays small beside any other block, and many small files are still tasks for many workers.
+# A group stays small beside other blocks, and many small files still make tasks for many workers.
 MOST_BYTES, MOST_UNITS = 2**20, 64
 
-JOINED = TILE_ROWS  # units of fewer rows are joined: every one would be padded to a tile, in every pass
+JOINED = TILE_ROWS  # units with fewer rows are joined, since each would be padded to a tile in every pass
 
 Task = tuple[Mapping[Any, Any], Any]
 """A graph of one task, and its key."""
 
 
 def group_units(units: Sequence[Unit], row_bytes: int) -> list[range]:
-    """The numbers of the units in runs of neighbours, each for one task; a unit that other tasks make is one alone.
+    """Group neighbouring units, by their numbers, for one task each; a unit that needs other tasks is alone.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def group_units(units: Sequence[Unit], row_bytes: int) -> list[range]:
 
 
 def make_read_task(units: Sequence[Unit], read: Callable[[Sequence[Task]], Any] | None = None) -> Delayed:
-    """The task that reads these units, by default to the tuple of their values; a unit alone has its own task."""
+    """Make the task that reads these units, by default to a tuple of their values; a single unit has its own task."""
     if len(units) == 1:
         return units[0].task
     tasks: list[Task] = [(dict(unit.task.__dask_graph__()), unit.task.key) for unit in units]
@@ -62,9 +62,9 @@ def read_together(tasks: Sequence[Task]) -> tuple[Any, ...]:
 
 
 def join_units(source: Source) -> Source:
-    """The source with each run of units of fewer than JOINED rows as one unit of up to PIECE_ROWS, a piece.
+    """Join each run of units with fewer than JOINED rows to one unit of up to PIECE_ROWS rows, which is one piece.
 
-    Units whose rows other tasks make stay, since these may be on many workers, and so do sparse rows.
+    Units that need other tasks are not joined, since these may be on many workers; neither are sparse rows.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def join_units(source: Source) -> Source:
     room = 0
     for unit in source.units:
         if not unit.n_rows:
-            continue  # a unit of no rows changes no byte
+            continue  # a unit without rows changes no byte
         small = sum(n > 0 for n in unit.rows) == 1 and unit.n_rows < JOINED and len(unit.task.__dask_graph__()) == 1
         if small and unit.n_rows <= room:
             runs[-1].append(unit)
@@ -96,10 +96,10 @@ def _join_run(units: Sequence[Unit]) -> Unit:
 
 
 def read_and_join(tasks: Sequence[Task]) -> tuple[Block, ...]:
-    """The one block of the rows of these tasks; runs on a worker."""
+    """Read these tasks into one block; runs on a worker."""
     return (concatenate_blocks([block for blocks in read_together(tasks) for block in blocks]),)
 
 
 def call_each(function: Callable[..., Any], items: Sequence[Sequence[Any]]) -> list[Any]:
-    """The function of each of these arguments, in order; runs on a worker."""
+    """Call the function on each of these tuples of arguments, in order; runs on a worker."""
     return [function(*item) for item in items]

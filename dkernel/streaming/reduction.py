@@ -1,9 +1,9 @@
-"""Statistics, and the reduction over pieces by which everything is learned from data.
+"""Statistics, and their reduction over pieces: everything is learned from data in this way.
 
     result = finish(tree sum over pieces of step(zero, piece, broadcast))
 
-The sum follows a fixed binary tree over the positions of the pieces: neighbours in pairs, level by level, an odd one
-out passed up. A task computes an aligned subtree, so the grouping may follow the workers while the bits do not.
+The sum follows a fixed binary tree over the positions of the pieces: neighbours are merged in pairs, level by level,
+and an odd one is passed up. A task computes aligned subtrees, so the bits do not depend on the workers.
 """
 
 from abc import ABC, abstractmethod
@@ -54,9 +54,9 @@ class Statistic(ABC, Generic[S, R]):
         Parameters
         ----------
         left : object
-            Statistic of the left one; may be modified in place, since it is not shared.
+            Statistic of the left neighbour; may be modified in place, since it is not shared.
         right : object
-            Statistic of the right one.
+            Statistic of the right neighbour.
 
         Returns
         -------
@@ -82,9 +82,9 @@ class Statistic(ABC, Generic[S, R]):
 
 @dataclass(frozen=True)
 class StatisticTuple(Statistic[list[Any], list[Any]]):
-    """Some statistics of the same pieces: a block is read once for all of them.
+    """Several statistics of the same pieces: a block is read once for all of them.
 
-    The broadcast is a sequence too, of what each of them gets.
+    The broadcast is a sequence with the value for each of them.
     """
 
     parts: tuple[Statistic[Any, Any], ...]
@@ -100,10 +100,10 @@ class StatisticTuple(Statistic[list[Any], list[Any]]):
 
 
 class TreeAccumulator(Generic[S]):
-    """The tree of values that come one after the other: pairs of neighbours, level by level, an odd one out passed up.
+    """Sums values that come one after the other by the tree: pairs of neighbours, level by level.
 
-    A binary counter holds one partial sum a level. Only complete neighbours of one level merge, and what is left at the
-    end merges from the right.
+    As in a binary counter there is at most one partial sum for each level. Only neighbours of the same level are
+    merged, and the rest is merged from the right at the end.
 
     Examples
     --------
@@ -119,14 +119,14 @@ class TreeAccumulator(Generic[S]):
         self._stack: list[tuple[int, S]] = []
 
     def add(self, value: S, level: int = 0) -> None:
-        """The next value, or with level k the sum of the next 2^k, which begin at a multiple of that."""
+        """Add the next value, or with level k the sum of the next 2^k values, which begin at a multiple of 2^k."""
         while self._stack and self._stack[-1][0] == level:
             value = self.merge(self._stack.pop()[1], value)
             level += 1
         self._stack.append((level, value))
 
     def total(self) -> S:
-        """The sum; there is no adding to it any more."""
+        """Return the sum; nothing can be added after this."""
         total = self._stack.pop()[1]
         while self._stack:
             total = self.merge(self._stack.pop()[1], total)
@@ -148,7 +148,7 @@ def merge_levels(nodes: Iterable[tuple[int, S]], merge: Callable[[S, S], S]) -> 
 
 
 def tree_nodes(first: int, last: int) -> list[tuple[int, int, int]]:
-    """The nodes of the tree that make up the values first, ..., last - 1: the first of each, its end, its level.
+    """List the nodes of the tree that cover the values first, ..., last - 1: the first of each, its end, its level.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Sums that are exact in any order, over rows that have a state from one reading to the next.
 
-Sums of integers need no tree: each call adds its rows to one total, and the sum of the totals does not depend
-on which call has which rows. What a row keeps (its scores so far) stays in the process that has last seen it
-(`dkernel.streaming.execution.process_cache`); a process that has lost it is sent what it takes to make it again.
+Sums of integers need no tree: each call adds its rows to one total, and the sum of the totals does not depend on which
+call has which rows. The state of a row (its scores so far) stays in the process that has read it last
+(`dkernel.streaming.execution.process_cache`). A process that has lost the state is sent the values to make it again.
 """
 
 from abc import ABC, abstractmethod
@@ -29,11 +29,11 @@ class ExactStatistic(ABC, Generic[T]):
 
     @abstractmethod
     def add(self, total: T, block: Block, piece: RowSlice, broadcast: Any) -> bool:
-        """Add the rows of a piece to a total, in place; False, and nothing added, where their state is not there."""
+        """Add the rows of a piece to a total in place; return False, and add nothing, if their state is lost."""
 
     @abstractmethod
     def finish(self, total: T) -> T:
-        """A total as it travels to the client, where totals are merged."""
+        """Make the form of a total that is sent to the client, where totals are merged."""
 
     @abstractmethod
     def merge(self, left: T, right: T) -> T:
@@ -46,7 +46,7 @@ def add_up(
     blocks: Sequence[Block | StoredBlock],
     pieces: Sequence[tuple[int, RowSlice]],
 ) -> tuple[T, list[int]]:
-    """The sum over some pieces, each with the number of its block, and the pieces whose state is lost; on a worker."""
+    """Sum some pieces, each with the number of its block; return also the pieces whose state is lost."""
     total = statistic.zero(broadcast)
     lost = [
         piece.number
@@ -57,14 +57,14 @@ def add_up(
 
 
 class RepeatedReading:
-    """Readings of the same pieces, one after the other; each piece is worked on by the process that had it before.
+    """Reads the same pieces several times; each piece is read by the process that had it before.
 
     Use it in a `with` statement around the readings.
 
     Parameters
     ----------
-    reader : of the blocks
-    pieces : all that are read, each time
+    reader : reader of the blocks
+    pieces : pieces of every reading
     run : name of the run in the process cache
     """
 
@@ -89,11 +89,11 @@ class RepeatedReading:
 
         Parameters
         ----------
-        handle, broadcast : handles of the statistic and of what its methods get
+        handle, broadcast : handles of the statistic and of the value that its methods get
         restore : makes the broadcast for pieces whose state is lost
         key : made of the content of everything that decides the result
         advance : called with the rows of each window
-        last : no reading follows this one
+        last : whether no reading follows this one
         """
         executor, windows = self.reader.executor, self.reader.windows(list(self._pieces))
         totals: list[T] = []
@@ -134,7 +134,7 @@ class RepeatedReading:
         return Call(f"{key}-{len(pieces)}", add_up, (handle, broadcast, handles, numbered), at)
 
     def _deal(self, pieces: Sequence[RowSlice]) -> list[tuple[str | None, list[RowSlice]]]:
-        """The pieces of each call, and the worker to run it on: that which had them before, or has their block."""
+        """List the pieces of each call with its worker, which had the pieces before or has their block."""
         threads = self.reader.executor.processes()
         if not threads:
             return [(None, some) for some in _cut(pieces, self.reader.executor.slots)]
@@ -158,7 +158,7 @@ class RepeatedReading:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Forget the states of the rows; after an error those of other processes go with the lease of their tasks."""
+        """Forget the states of the rows; after an error other processes forget them when the lease of tasks ends."""
         process_cache.drop(self.run)
         workers = self.reader.executor.processes() if kind is None else {}
         calls = [Call(f"{self.run}-drop-{at}", process_cache.drop, (self.run,), at) for at in workers]

@@ -1,4 +1,4 @@
-"""Bytes of the rows of a source in the memory of workers: while they are read, and where they stay between readings."""
+"""Bytes of the rows of a source in the memory of workers, while they are read and between readings."""
 
 from dataclasses import dataclass
 
@@ -6,10 +6,10 @@ from dkernel.data.source import Source
 from dkernel.streaming.schedule import bundle_size
 from dkernel.streaming.shares import MOST_UNEVEN
 
-ROW_OVERHEAD = 16  # bytes of a row beside its numbers: its label and its weight, or what says where it stands
-COPIES = 4  # units of others that a worker may hold beside its own
+ROW_OVERHEAD = 16  # bytes of a row beside its numbers: its label and its weight, or its position
+COPIES = 4  # units of other workers that a worker may hold beside its own
 HELD_SHARE = 0.4  # a source that is kept between passes may take this share of the workers' memory
-SPARE = 1.1  # times the bytes of a source that is kept, which have to be free
+SPARE = 1.1  # a source is kept only if this many times its bytes are free
 
 
 def held_row_bytes(source: Source) -> int:
@@ -24,10 +24,10 @@ class RowMemory:
     Parameters
     ----------
     n : rows
-    nbytes : of the features of all
-    whole : of all, with what a block has beside the features
-    unit : of the largest unit
-    ahead : of the units that may be in one worker at one time
+    nbytes : bytes of the features of all rows
+    whole : bytes of all rows, with label and weight
+    unit : bytes of the largest unit
+    ahead : bytes of the units that may be in one worker at one time
     """
 
     n: int
@@ -38,9 +38,9 @@ class RowMemory:
 
     @classmethod
     def of(cls, source: Source) -> "RowMemory":
-        """The bytes of a source.
+        """Compute the bytes of a source.
 
-        While one bundle is used the next is read, and one worker may have got all of it.
+        The next bundle is read while one is used, and one worker may read all units of both.
         """
         row, units = held_row_bytes(source), source.units
         unit = row * max((unit.n_rows for unit in units), default=0)
@@ -49,12 +49,12 @@ class RowMemory:
 
     @property
     def reading_bytes(self) -> int:
-        """Bytes of a task that reads a unit: as it was stored, and as a block."""
+        """Bytes of a task that reads a unit: the rows as they were stored, and as a block."""
         return 2 * self.unit
 
     def kept_bytes(self, workers: int) -> int:
-        """Bytes of the worker with most of a source that is kept: it may have copies of units of others, where some
-        worker has no unit of a round.
+        """Bytes of the worker that has most rows of a source that is kept. It may have copies of units of other workers
+        if some worker has no unit of a round.
 
         Examples
         --------
@@ -65,7 +65,7 @@ class RowMemory:
         return int(min(self.whole, most / workers))
 
     def has_room(self, work: int, memory: int) -> bool:
-        """True if the source may stay in memory beside the work, with some to spare.
+        """True if the source may stay in memory beside the work, and some memory stays free.
 
         Examples
         --------

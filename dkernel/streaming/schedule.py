@@ -1,9 +1,9 @@
-"""Pieces and rounds, a function of the chunk layout and the seed alone.
+"""Pieces and rounds. They depend on the chunk layout and the seed alone, and not on memory or workers.
 
-A chunk is cut into equal pieces of at most PIECE_ROWS rows. A round is a fixed share of the pieces. Two orders:
-"chunks" takes the pieces chunk by chunk, in an order of the units that the seed draws, so that a source larger than
-memory is read once a pass; "interleaved" gives every round a share of every chunk, every step-th row of it, for data
-that are sorted. Neither memory nor workers have a say.
+A chunk is cut into equal pieces of at most PIECE_ROWS rows. A round is a fixed share of the pieces. There are two
+orders: "chunks" takes the pieces chunk by chunk, in an order of the units that the seed draws, so that a source larger
+than memory is read once a pass; "interleaved" is for data that are sorted, and gives every round a share of every
+chunk, that is every step-th row of it.
 """
 
 from bisect import bisect_right
@@ -23,13 +23,13 @@ Numbers = NDArray[np.int64]
 
 LEAST_PIECE_ROWS = 64  # a quarter of a tile: smaller pieces would be mostly padding
 SMALL_BYTES = 256 * 2**20  # bytes of a source whose units can all be held at one time
-LEAST_UNITS = 4  # units that are mixed, beside those of the bytes of a chunk: a round has rows of several places
-TURNS = 4  # rounds whose pieces are held at one time
+LEAST_UNITS = 4  # units that are mixed at least, so that a round has rows of several workers
+TURNS = 4  # rounds whose pieces are kept at one time
 
 
 @dataclass(frozen=True, slots=True)
 class RowRange:
-    """Place of rows: block `block` of unit `unit`, rows start, start + step, ... before stop."""
+    """Range of rows: rows start, start + step, ... before stop of block `block` of unit `unit`."""
 
     unit: int
     block: int
@@ -49,8 +49,8 @@ class RowSlice:
     Parameters
     ----------
     number : its position in the fixed order of sums
-    range : where its rows are read
-    n : how many they are
+    range : range of its rows in the source
+    n : number of its rows
     first, step : their global row numbers are first, first + step, ...
     chunk : number of the chunk they came from
     """
@@ -64,15 +64,15 @@ class RowSlice:
 
 
 class Partition(Sequence[RowSlice]):
-    """The pieces of a source by their numbers, each made when it is asked for.
+    """The pieces of a source by their numbers; each is made when it is asked for.
 
-    A hundred million rows are some fifty thousand pieces, which would take 15 MB: what the client holds may not grow
+    A hundred million rows are some fifty thousand pieces, which would take 15 MB: the memory of the client may not grow
     with the rows.
 
     Parameters
     ----------
     units : rows of the chunks of each unit
-    parts : into how many pieces to cut each chunk; one with fewer rows has as many as rows
+    parts : number of pieces of each chunk; a chunk with fewer rows has one piece for each row
     strided : a piece takes rows of its chunk at equal steps in place of neighbours
     """
 
@@ -117,7 +117,7 @@ class Partition(Sequence[RowSlice]):
 
 
 class _Rounds(Sequence[tuple[RowSlice, ...]]):
-    """The pieces of each round, made when they are asked for; the last few are kept."""
+    """The pieces of each round, made when they are asked for; those of the last few rounds are kept."""
 
     def __init__(self, cut: Partition, turns: Sequence[Numbers]) -> None:
         self._cut, self._turns = cut, [np.sort(numbers) for numbers in turns]
@@ -148,7 +148,7 @@ class _Rounds(Sequence[tuple[RowSlice, ...]]):
 
 @dataclass(frozen=True)
 class Schedule:
-    """The pieces of each round of a pass, by number within each round; and the name of the order."""
+    """The pieces of each round of a pass, in the order of their numbers, and the name of the order."""
 
     rounds: Sequence[tuple[RowSlice, ...]]
     order: str
@@ -159,12 +159,12 @@ class Schedule:
 
 
 def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1, strided: bool = False) -> Partition:
-    """The pieces of a source in row order: ceil(rows / size) equal parts of each chunk.
+    """Cut a source into pieces in row order: ceil(rows / size) equal parts of each chunk.
 
     Parameters
     ----------
     units : rows of the chunks of each unit
-    rounds : a source of few rows is cut finer, so that there are this many pieces
+    rounds : least number of pieces; a source of few rows is cut into smaller pieces for it
     strided : a piece takes rows of its chunk, which may be sorted, at equal steps in place of neighbours
 
     Examples
@@ -178,10 +178,10 @@ def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1, strided: bool = 
 
 
 def bundle_size(units: Sequence[Sequence[int]], row_bytes: int) -> int:
-    """Number of units that are mixed with each other: all of a small source, else some that a worker or two can hold.
+    """Number of units that are mixed with each other: all units of a small source, else about CHUNK_BYTES.
 
-    A round should find its rows in several units, since the blocks of one unit are on one worker. What is held at a
-    time is two bundles. The rule knows sizes alone: the order, and so the bits, may not follow the memory there is.
+    A round should find its rows in several units, since the blocks of one unit are on one worker. Two bundles are in
+    memory at a time. The rule uses sizes alone, since the order, and so the bits, may not depend on the memory.
 
     Examples
     --------
@@ -195,10 +195,10 @@ def bundle_size(units: Sequence[Sequence[int]], row_bytes: int) -> int:
 
 
 def shuffle_order(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch: int, bundle: int = 1) -> Schedule:
-    """The order "chunks": bundles of units in an order drawn for this pass, mixed pieces within, cut into equal rounds.
+    """Make the order "chunks": draw an order of the bundles, mix the pieces of each bundle, and cut equal rounds.
 
-    The pieces of a unit come in an order drawn too, evenly spread over its bundle: a round has as much of each unit as
-    of any other, and so of each worker, which have units each.
+    The pieces of a unit are shuffled, and spread evenly over its bundle. So a round has equal shares of all units of a
+    bundle, and about equal shares of all workers.
 
     Examples
     --------
@@ -239,7 +239,7 @@ def _bundles(units: Sequence[Sequence[int]], rng: np.random.Generator, bundle: i
 
 
 def _deal(cut: Partition, queue: Numbers, rounds: int) -> _Rounds:
-    """The queue in `rounds` runs of nearly equal rows."""
+    """Cut the queue into `rounds` rounds with nearly equal numbers of rows."""
     ends = np.cumsum(cut.rows()[queue])
     total, out, at = int(ends[-1]), [], 0
     for i in range(1, rounds + 1):
@@ -251,7 +251,7 @@ def _deal(cut: Partition, queue: Numbers, rounds: int) -> _Rounds:
 
 
 def interleave_order(units: Sequence[Sequence[int]], rounds: int) -> Schedule:
-    """The order "interleaved": each round takes every step-th row of every chunk, with its own start.
+    """Make the order "interleaved": each round takes every step-th row of every chunk, with its own start.
 
     Examples
     --------
@@ -259,7 +259,7 @@ def interleave_order(units: Sequence[Sequence[int]], rounds: int) -> Schedule:
     >>> [[(p.first, p.step, p.n) for p in r] for r in schedule.rounds]
     [[(0, 3, 2), (8, 3, 2)], [(1, 3, 2), (6, 3, 2)], [(2, 3, 2), (7, 3, 2)]]
     """
-    # The step stays where a chunk has fewer rows than that: some rounds have none of it then.
+    # The step is the same for a chunk with fewer rows than rounds; some rounds have no row of it.
     cut = Partition(units, [rounds * -(-n // (rounds * PIECE_ROWS)) for rows in units for n in rows], strided=True)
     turn = np.concatenate([(np.arange(len(mine)) + chunk) % rounds for chunk, (_, mine) in enumerate(cut.by_chunk())])
     turns = (np.flatnonzero(turn == i) for i in range(rounds))

@@ -15,10 +15,10 @@ from dkernel.streaming.stored_rows import StoredBlock, load_piece
 
 T = TypeVar("T")
 BlockPiece = tuple[Handle, RowSlice]
-"""A piece, and the handle of the block that it stands in."""
+"""A piece, and the handle of the block that has it."""
 
-MOST_UNEVEN = 1.5  # times its share that a worker reads: by copying no more a round is at most half as long again
-CHUNK_PARTS = 32  # parts of a chunk's pieces between which a run may begin: the sums of a run are a few nodes then
+MOST_UNEVEN = 1.5  # a worker may read this many times its share: a round then takes at most half as long again
+CHUNK_PARTS = 32  # a run begins at one of these parts of a chunk's pieces, so its sums are a few nodes
 
 PieceRows = Mapping[int, Sequence[int]]
 """Position of a chunk in the sum -> rows of each of its pieces that a round has, in their order."""
@@ -35,7 +35,7 @@ class PieceRun:
 
 @dataclass(frozen=True)
 class Share:
-    """The pieces that one call sums, on the worker `at`, or on any where that is None."""
+    """The pieces that one call sums, on the worker `at`, or on any worker if that is None."""
 
     at: str | None
     runs: tuple[PieceRun, ...]
@@ -43,12 +43,12 @@ class Share:
 
 @dataclass(frozen=True, order=True)
 class Node:
-    """A node of the tree of a sum: that of the chunks, or with `first` not None that of the pieces of one chunk.
+    """A node of the tree of the chunks, or of the tree of the pieces of one chunk if `first` is not None.
 
     Parameters
     ----------
     chunk : position of its first chunk among those of the round
-    first : of its pieces, None for whole chunks
+    first : number of its first piece, None for whole chunks
     level : the node is the sum of 2^level chunks or pieces; 0 for all pieces of a chunk
     """
 
@@ -60,17 +60,17 @@ class Node:
 def make_shares(
     sizes: PieceRows, workers: Mapping[int, str | None], threads: Mapping[str, int], slots: int, stay: bool = False
 ) -> list[Share]:
-    """Make an even share for each thread of each worker, of the chunks that it has.
+    """Cut the chunks of each worker into an even share for each of its threads.
 
-    Where one worker has more than MOST_UNEVEN times its share and another has none, others copy the chunks that are
-    too many. Where that is not enough, or some workers are unknown, each of the slots gets an even share.
+    If one worker has more than MOST_UNEVEN times its share, other workers copy the chunks above that. If that is not
+    enough, or some workers are unknown, each of the slots gets an even share.
 
     Parameters
     ----------
     workers : chunk -> the worker that has it
-    threads : of each worker
+    threads : worker -> its threads
     slots : calls that run at a time
-    stay : whether no chunk is copied whose worker is known
+    stay : whether every chunk stays on its worker, if that is known
 
     Examples
     --------
@@ -93,11 +93,11 @@ def make_shares(
 
 
 def is_even(rows: Mapping[str | None, int], threads: Mapping[str, int]) -> bool:
-    """True if no worker has more than MOST_UNEVEN times its share of the rows, and none are elsewhere.
+    """True if no worker has more than MOST_UNEVEN times its share of the rows, and no rows are elsewhere.
 
     Parameters
     ----------
-    rows, threads : of each worker
+    rows, threads : worker -> its rows; worker -> its threads
 
     Examples
     --------
@@ -113,14 +113,14 @@ def assign_workers(
 ) -> tuple[list[str | None], list[int]]:
     """Choose the worker to read each unit; return them, and the units that have to be copied for that.
 
-    A unit is read where it is, until that worker would have more than MOST_UNEVEN times its share of the rows; the
-    others go to those with the least.
+    A unit is read where it is, until that worker would have more than MOST_UNEVEN times its share of the rows. Each of
+    the other units goes to the worker with the fewest rows for its threads.
 
     Parameters
     ----------
-    rows : of each unit
-    holders : the workers that have each unit; none where it is nowhere yet
-    threads : of each worker
+    rows : rows of each unit
+    holders : the workers that have each unit; empty for a unit that no worker has
+    threads : worker -> its threads
 
     Examples
     --------
@@ -153,12 +153,12 @@ def assign_workers(
 
 
 def deal(groupings: Sequence[Sequence[Sequence[int]]], threads: Mapping[str, int]) -> dict[int, str]:
-    """Choose a worker for each unit, so that each has its share of every group, those of the first grouping first.
+    """Choose a worker for each unit, so that each worker has its share of every group.
 
     Parameters
     ----------
-    groupings : each has the units in groups; the first has all of them
-    threads : of each worker
+    groupings : lists of groups of units; the first has all units, and its groups count most
+    threads : worker -> its threads
 
     Examples
     --------
@@ -183,7 +183,7 @@ def deal(groupings: Sequence[Sequence[Sequence[int]]], threads: Mapping[str, int
 def _group_chunks(
     workers: Mapping[int, str | None], sizes: PieceRows, threads: Mapping[str, int]
 ) -> dict[str | None, list[int]]:
-    """The chunks of each worker; under None those whose worker is unknown."""
+    """The chunks of each worker; None has the chunks whose worker is unknown."""
     by_worker: dict[str | None, list[int]] = {worker: [] for worker in sorted(threads)}
     for chunk in sizes:
         by_worker.setdefault(workers.get(chunk), []).append(chunk)
@@ -197,7 +197,7 @@ def _is_shared(by_worker: Mapping[str | None, Sequence[int]], sizes: PieceRows, 
 
 
 def split_evenly(items: Sequence[T], rows: Sequence[int], parts: int) -> list[list[T]]:
-    """The items in their order, in at most `parts` parts of about as many rows each."""
+    """Cut the items, in their order, into at most `parts` parts with about equal numbers of rows."""
     total, before = sum(rows), 0
     cut: dict[int, list[T]] = {}
     for item, n in zip(items, rows, strict=True):
@@ -207,7 +207,7 @@ def split_evenly(items: Sequence[T], rows: Sequence[int], parts: int) -> list[li
 
 
 def _even(sizes: PieceRows, chunks: Sequence[int], parts: int) -> list[tuple[PieceRun, ...]]:
-    """The runs of pieces of these chunks, in at most `parts` parts of about as many rows each."""
+    """Cut the pieces of these chunks into runs, in at most `parts` parts with about equal numbers of rows."""
     ends = {chunk: _grains(len(sizes[chunk])) if parts > 1 else [(0, len(sizes[chunk]))] for chunk in chunks}
     grains = [PieceRun(chunk, first, last) for chunk in chunks for first, last in ends[chunk]]
     cut = split_evenly(grains, [sum(sizes[run.chunk][run.first : run.last]) for run in grains], parts)
@@ -216,13 +216,13 @@ def _even(sizes: PieceRows, chunks: Sequence[int], parts: int) -> list[tuple[Pie
 
 
 def _grains(pieces: int) -> list[tuple[int, int]]:
-    """A chunk's pieces in parts of a power of two."""
+    """Cut the pieces of a chunk into parts whose length is a power of two."""
     grain = 1 << max(0, (pieces // CHUNK_PARTS).bit_length() - 1)
     return [(first, min(first + grain, pieces)) for first in range(0, pieces, grain)]
 
 
 def find_nodes(share: Share, sizes: PieceRows) -> list[tuple[Node, list[PieceRun]]]:
-    """The sums that a share is, each with the runs that it is made of; chunks are at their positions in the sum."""
+    """Find the nodes that a share sums, each with its runs; chunks are known by their positions in the sum."""
     nodes: list[tuple[Node, list[PieceRun]]] = []
     whole: list[PieceRun] = []
     for run in share.runs:
@@ -242,7 +242,7 @@ def find_nodes(share: Share, sizes: PieceRows) -> list[tuple[Node, list[PieceRun
 
 
 def merge_chunks(results: Iterable[Iterable[tuple[Node, S]]], merge: Callable[[S, S], S]) -> dict[Node, S]:
-    """The sums that some calls gave, those of the parts of a chunk made to one."""
+    """Collect the sums of some calls; the sums of the parts of a chunk are merged to one."""
     sums = dict(chain.from_iterable(results))
     parts: dict[int, list[Node]] = {}
     for node in sorted(node for node in sums if node.first is not None):
@@ -262,7 +262,7 @@ def sum_nodes(
     blocks: Sequence[Block | StoredBlock],
     nodes: Sequence[tuple[Node, Sequence[Numbered]]],
 ) -> list[tuple[Node, S]]:
-    """Nodes with their sums, each of some neighbouring lists of pieces; runs on a worker."""
+    """Sum the pieces of each node, which are neighbouring lists of pieces; runs on a worker."""
 
     def merged(values: Iterable[S]) -> S:
         return merge_levels(((0, value) for value in values), statistic.merge)
@@ -288,13 +288,13 @@ def make_calls(
     workers: Mapping[int, str | None] | None = None,
     stay: bool = False,
 ) -> list[Call]:
-    """The calls that together sum all pieces, their results for `merge_chunks`.
+    """Make the calls that together sum all pieces; `merge_chunks` merges their results.
 
     Parameters
     ----------
     chunks : position of each chunk in the sum -> its pieces
-    workers : chunk -> the worker that has it, where that is known
-    stay : as `make_shares` has it
+    workers : chunk -> the worker that has it, if that is known
+    stay : see `make_shares`
     """
     sizes = {chunk: [piece.n for _, piece in items] for chunk, items in chunks.items()}
     threads = {} if workers is None else executor.processes()
@@ -320,14 +320,14 @@ def reduce(
     handle: Handle | None = None,
     broadcast: Handle | None = None,
 ) -> R:
-    """The statistic of all pieces.
+    """Compute the statistic of all pieces.
 
     Parameters
     ----------
-    items : each piece with the handle of the block that it stands in
+    items : each piece with the handle of the block that has it
     key : made of the content of everything that decides the result
-    handle : handle of the statistic, where it is large and known to the executor already
-    broadcast : handle of what `step` gets beside the piece
+    handle : handle of the statistic, if it is large and the executor has it
+    broadcast : handle of the value that `step` gets beside the piece
     """
     results, _ = executor.compute(make_calls(handle or statistic, broadcast, {0: items}, key, executor))
     (total,) = merge_chunks(results, statistic.merge).values()

@@ -1,8 +1,8 @@
-"""Shuffle of sorted data that do not fit in memory: each worker stores what it reads once, in the order of the rounds.
+"""Shuffle of sorted data that do not fit in memory: each worker stores the rows that it reads in the order of rounds.
 
-The rows of a chunk lie on the local disk of its worker, in the order of its interleaved pieces; no other process has to
-see them, and what is lost with a worker is read and stored again. The pieces keep their numbers and rows, so the sums,
-and the model's bytes, are those of the same data interleaved in memory.
+The rows of a chunk are on the local disk of its worker, in the order of its interleaved pieces. No other process has to
+see them, and rows that are lost with a worker are read and stored again. The pieces keep their numbers and rows, so the
+sums, and the model's bytes, are the same as for data that are interleaved in memory.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from dkernel.streaming.stored_rows import DiskFolder, StoredBlock, StoredRows
 def store_shuffled(
     reader: BlockReader, schedule: Schedule, disk: DiskFolder, progress: Any
 ) -> tuple[BlockReader, Schedule]:
-    """The reader of the stored rows, and the schedule that finds the same pieces there."""
+    """Store the rows; return their reader, and the schedule with the same pieces in the stored blocks."""
     inside: dict[int, list[RowSlice]] = {}
     for piece in schedule.pieces:
         inside.setdefault(piece.range.unit, []).append(piece)
@@ -40,7 +40,7 @@ def store_shuffled(
 
 
 def store_unit(blocks: Sequence[Block], disk: DiskFolder, pieces: Sequence[RowSlice]) -> tuple[StoredBlock, ...]:
-    """The rows of a unit in the order of its pieces, one block a chunk; runs on a worker."""
+    """Store the rows of a unit in the order of its pieces, in one block for each chunk; runs on a worker."""
     stored = []
     for number, block in enumerate(blocks):
         mine = [np.arange(block.rows)[piece.range.rows] for piece in pieces if piece.range.block == number]

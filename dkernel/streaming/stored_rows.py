@@ -1,6 +1,6 @@
-"""Rows on the local disk of the process that made them, for other tasks: no other process has to see the file.
+"""Rows on the local disk of the process that made them, for later tasks. No other process has to see the file.
 
-The file has no name, so it goes with the last of its rows, or with the process, however that ends.
+The file has no name, so the system deletes it after the last use of its rows, or at the end of the process.
 """
 
 import os
@@ -28,7 +28,7 @@ class DiskFolder:
 
     Parameters
     ----------
-    folder : to write to; None for the local folder of each worker, or that for temporary files
+    folder : folder to write to; None for the local folder of each worker, or else the folder for temporary files
     run : key of the run
     """
 
@@ -37,7 +37,7 @@ class DiskFolder:
 
 
 class StoredRows:
-    """An array on disk; slices of it are read. It travels to another process as an array, and is on disk there too.
+    """An array on disk, whose slices are read. Another process gets it as an array, and writes it to its own disk.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class StoredBlock:
     fields: Mapping[str, Mapping[str, StoredRows]]
 
     def read(self, piece: RowSlice) -> tuple[Block, RowSlice]:
-        """The rows of a piece as a block, and the piece as all rows of this."""
+        """Read the rows of a piece; return them as a block, and the piece of all rows of this block."""
         start, stop = piece.range.start, piece.range.stop
         fields = {name: load_rows(arrays.get, start, stop) for name, arrays in self.fields.items()}
         return Block(**fields), replace(piece, range=RowRange(0, 0, 0, piece.n))
@@ -95,13 +95,13 @@ class _RowFile:
         self.folder, self._end, self._lock = Path(folder), 0, Lock()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - it goes with this object
+            self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - closed with this object
         except OSError as error:
             raise explain_os_error(error, self.folder) from error
         finalize(self, self._file.close)
 
     def append(self, rows: NDArray[Any]) -> int:
-        """The first byte of these rows, which are written to the end."""
+        """Write these rows at the end of the file; return the position of their first byte."""
         with self._lock:
             first, self._end = self._end, self._end + rows.nbytes
         rest, at = _view_bytes(rows), first
@@ -114,7 +114,7 @@ class _RowFile:
         return first
 
     def read(self, first: int, rows: NDArray[Any]) -> None:
-        """Fill `rows` with what begins at this byte."""
+        """Fill `rows` with the bytes from this position on."""
         rest = _view_bytes(rows)
         while len(rest):
             count = os.preadv(self._file.fileno(), [rest], first)

@@ -1,8 +1,8 @@
 """The survey: the first reading of the data, before anything is fitted.
 
-Counts, moments (Chan, Golub and LeVeque 1983: mergeable, in float64), ranges, the labels there are, labels and means of
-every chunk (are the chunks alike?), and the reservoir: the rows with the smallest hashes of their global numbers, a
-uniform sample that neither chunks nor workers can change.
+It computes counts, moments (Chan, Golub and LeVeque 1983: mergeable, in float64), ranges and labels, the labels and
+means of every chunk (are the chunks alike?), and the reservoir. The reservoir has the rows with the smallest hashes of
+their global numbers: a uniform sample that depends on neither chunks nor workers.
 """
 
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ COMPILED_ROWS = 2**17  # rows that are worth a compiled function
 
 
 def survey_cost(source: Source, sample: int) -> Cost:
-    """Cost of the survey, and of the rows of its sample, which the workers and the client have until the end."""
+    """Cost of the survey, and of the rows of its sample, which the workers and the client keep until the end."""
     sampled = sample * held_row_bytes(source)
     return Cost(
         "survey",
@@ -54,7 +54,7 @@ def reading_seconds(source: Source) -> float:
 @stored("Moments")
 @dataclass
 class ColumnMoments:
-    """n, mean and sum of squared deviations of each column, float64; of rows with weights, n is the sum of these.
+    """n, mean and sum of squared deviations of each column, float64; with weights, n is the sum of the weights.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class ColumnMoments:
     @classmethod
     def of(cls, X: NDArray[Any], weight: NDArray[np.float64] | None = None) -> "ColumnMoments":
         if weight is None:
-            deviation = X.astype(np.float64)  # all that follows in its place: fresh pages cost as much as the sums
+            deviation = X.astype(np.float64)  # modified in place below: fresh pages cost as much as the sums
             mean = deviation.mean(axis=0)
             deviation -= mean
             return cls(len(X), mean, np.einsum("ij,ij->j", deviation, deviation))
@@ -101,7 +101,7 @@ class ColumnMoments:
 @stored("Reservoir")
 @dataclass(frozen=True, eq=False)
 class Reservoir:
-    """Rows in the order of their hashes: any first k of them are a uniform sample without replacement.
+    """Rows in the order of their hashes: the first k of them, for any k, are a uniform sample without replacement.
 
     Parameters
     ----------
@@ -128,11 +128,11 @@ SampledParts = list[tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class RowSample(Statistic[SampledParts, Reservoir]):
-    """The rows that count of the smallest hashes.
+    """The rows with the smallest hashes, among those that count.
 
     Parameters
     ----------
-    seed : of the hashes
+    seed : seed of the hashes
     n : rows of the whole source
     size : rows of the sample, at most n
     """
@@ -143,7 +143,7 @@ class RowSample(Statistic[SampledParts, Reservoir]):
 
     @property
     def threshold(self) -> int:
-        """Hashes below it are kept on the way: a few more than `size` in all but one case in a thousand million."""
+        """A piece keeps the hashes below it: in all but one case in a thousand million these are at least `size`."""
         if self.size >= self.n:
             return 2**64 - 1
         share = (self.size + 6 * self.size**0.5 + 20) / self.n
@@ -172,21 +172,21 @@ class RowSample(Statistic[SampledParts, Reservoir]):
 @stored("SurveyResult")
 @dataclass(frozen=True, eq=False)
 class SurveyResult:
-    """Result of the survey, of all rows or of some.
+    """Result of the survey of all rows, or of some rows.
 
     Parameters
     ----------
-    moments, low, high : of the features, a row counting as its weight says; all 0 of those that are objects
-    labels : label -> sum of the weights of its rows, without those that have none; None without a label or where they
-        are too many to be classes
-    target : moments of a numeric label, of several targets each a column, else None
-    weight : sum of the weights, n without them
-    chunks : chunk number -> (moments of its features, its labels), all rows that count alike
-    reservoir : a sample of all rows; that of some is beside it
-    sums : of `fingerprint`, for each column, the label and the weight
-    largest : of sparse rows the largest absolute value in each column, float32 (p,); moments, low and high are then of
-        the columns folded to a few (`SparseRows.fold`)
-    span : the smallest and the largest of a numeric label in rows that have a weight, (2, targets)
+    moments, low, high : moments (weighted) and ranges of the features; all 0 for columns of objects
+    labels : label -> sum of the weights of its rows, without labels whose sum is 0; None without a label, or if there
+        are too many labels for classes
+    target : moments of a numeric label, with a column for each target; else None
+    weight : sum of the weights, n without weights
+    chunks : chunk number -> (moments of its features, its labels), without the weights of the rows that count
+    reservoir : a sample of all rows; the sample of some rows is passed beside the result
+    sums : the sums of `fingerprint` for each column, the label and the weight
+    largest : for sparse rows the largest absolute value in each column, float32 (p,); moments, low and high are then
+        those of the columns folded to a few (`SparseRows.fold`)
+    span : the smallest and the largest value of a numeric label in rows with a weight above 0, (2, targets)
     """
 
     moments: ColumnMoments
@@ -202,7 +202,7 @@ class SurveyResult:
     reservoir: Reservoir = None  # type: ignore[assignment]  # until the survey ends
 
     def scaling(self, kind: str, **options: Any) -> Scaling:
-        """The scaling of a kind for these columns, with options of `Scaling.of`, which sparse rows have none of."""
+        """Make the scaling of a kind for these columns; the options of `Scaling.of` do not apply to sparse rows."""
         if self.largest is not None:
             return Scaling.of_sparse(kind, self.largest)
         if kind == BY_RANKS:
@@ -212,7 +212,7 @@ class SurveyResult:
 
 
 Surveyed = tuple[SurveyResult, SampledParts]
-"""Some rows, with those that may be in the reservoir."""
+"""The result for some rows, and those of them that may be in the reservoir."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ class Survey(Statistic[Surveyed, SurveyResult]):
 
     Parameters
     ----------
-    seed : of the hashes
+    seed : seed of the hashes
     n : rows of the whole source
     size : rows of the reservoir, at most n
     """
@@ -266,7 +266,7 @@ class Survey(Statistic[Surveyed, SurveyResult]):
                 before, counted = chunks[chunk]
                 moments, labels = before.merge(moments), _add(counted, labels)
             chunks[chunk] = (moments, labels)
-        if total is None:  # no classes, so nobody asks for those of a chunk, which would be a copy of the data
+        if total is None:  # no classes: nothing needs the labels of a chunk, which would be a copy of the data
             chunks = {chunk: (moments, None) for chunk, (moments, _) in chunks.items()}
         result = SurveyResult(
             left.moments.merge(right.moments),
@@ -288,7 +288,7 @@ class Survey(Statistic[Surveyed, SurveyResult]):
 
 
 Figures = tuple[ColumnMoments, ColumnMoments, NDArray[np.float64], NDArray[np.float64], NDArray[np.uint64]]
-"""Moments with all rows that count alike and with their weights, ranges, sums of the bits."""
+"""Moments without and with the weights, ranges, sums of the bits."""
 
 
 def _describe_rows(X: Any, y: Any, weight: NDArray[np.float64] | None, piece: RowSlice) -> Figures:
@@ -304,7 +304,7 @@ def _describe_rows(X: Any, y: Any, weight: NDArray[np.float64] | None, piece: Ro
 
 
 def _describe_numbers(X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None, piece: RowSlice) -> Figures:
-    """The same of rows of numbers, in two readings of them."""
+    """Describe rows of numbers as `_describe_rows` does, but read them only twice."""
     odd = odd_numbers(piece.first, piece.n, piece.step)
     (mean, squares, low, high), sums = tally(X, odd)
     moments = ColumnMoments(len(X), mean, squares)
@@ -312,10 +312,10 @@ def _describe_numbers(X: NDArray[Any], y: Any, weight: NDArray[np.float64] | Non
 
 
 def _few(rows: SampledParts) -> SampledParts:
-    """Join the parts where they are many.
+    """Join the parts if there are many of them.
 
-    Each piece of a hundred million rows has one row of the reservoir or none: arrays for fifty thousand pieces took
-    20 MB, which grew with the rows.
+    Each piece of a hundred million rows has at most one row of the reservoir: arrays for fifty thousand pieces took
+    20 MB, and more for more rows.
     """
     return rows if len(rows) <= MOST_PARTS else [_join(rows)]
 
@@ -329,7 +329,7 @@ def _span(Y: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _wider(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The span of both; that of no rows is (inf, -inf)."""
+    """The span of both; the span of no rows is (inf, -inf)."""
     return np.stack([np.minimum(left[0], right[0]), np.maximum(left[1], right[1])])
 
 

@@ -1,4 +1,4 @@
-"""A statistic of rows of a table, and beside it the values that the training of an encoding never saw."""
+"""A statistic of rows of a table, together with the values that were not in the training rows of an encoding."""
 
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, eq=False)
 class WithUnseen(Statistic[tuple[S, UnseenValues], tuple[R, UnseenValues]]):
-    """Another statistic, and the values that training never saw; none where there is no encoding."""
+    """Another statistic, together with the values that were not in the training rows; none without an encoding."""
 
     inner: Statistic[S, R]
     encoding: Encoding | None

@@ -1,8 +1,8 @@
 """Executors compute the calls of a round: in a plain loop, on the threads of this process, or on a Dask cluster.
 
-The loop is the specification: every executor returns the values that it returns, in the order of the calls. A call is a
-pure function with its arguments, so it may run twice, on any worker. Big values travel as handles: the blocks of a unit
-that is read ahead, and the state that every call of a round needs.
+The loop is the specification: every executor returns the same values as the loop, in the order of the calls. A call is
+a pure function with its arguments, so it may run twice, on any worker. Large values are passed as handles: the blocks
+of a unit that is read ahead, and the state that every call of a round needs.
 """
 
 import errno
@@ -21,8 +21,8 @@ from dkernel.errors import DKernelError, UnsupportedError
 from dkernel.streaming.cost import THREADS_BASE, Cost
 
 T = TypeVar("T")
-RETRIES = 2  # trouble that passes does so at once or not soon
-PAUSE = 0.25  # seconds before the first retry, twice that before the second
+RETRIES = 2  # an error that passes does so at once, or not soon
+PAUSE = 0.25  # seconds before the first retry; the second waits twice as long
 
 
 class Handle:
@@ -38,7 +38,7 @@ class Held(Handle):
 
 @dataclass(frozen=True)
 class Item(Handle):
-    """One item of the value that `whole` stands for, or an item of that, as the numbers say."""
+    """An item of the value of `whole`: `numbers` are its indices, from the outermost sequence inwards."""
 
     whole: Handle
     numbers: tuple[int, ...]
@@ -46,10 +46,10 @@ class Item(Handle):
 
 @dataclass(frozen=True)
 class Call:
-    """function(*args), under a key made from the content of both; handles among the args become their values.
+    """function(*args), with a key made from the content of both; handles among the args become their values.
 
-    Handles may also stand inside tuples, lists and the values of dicts. `at` is the worker to run it on while that is
-    there, which has its values as `Executor.find_workers` says; None for any.
+    Handles may also be inside tuples, lists and the values of dicts. `at` is the worker to run the call on, if that is
+    there: `Executor.find_workers` finds the worker that has its values. None is any worker.
 
     Examples
     --------
@@ -66,9 +66,9 @@ class Call:
 
 
 def resolve(arg: Any, value: Callable[[Any], Any]) -> Any:
-    """`arg` with value(handle) in the place of every handle; an `arg` without handles is passed on unchanged.
+    """Replace every handle in `arg` by value(handle); an `arg` without handles is returned unchanged.
 
-    Where value(handle) is a handle itself, an item becomes the item of that.
+    If value(handle) is a handle itself, an item becomes an item of that handle.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def resolve(arg: Any, value: Callable[[Any], Any]) -> Any:
 
 
 def may_pass(error: BaseException) -> bool:
-    """True if trying again may help: trouble with a disk or a network, but not a file that is not there.
+    """True if a retry may help: for an error of a disk or a network, but not for a missing file.
 
     Examples
     --------
@@ -104,26 +104,26 @@ def may_pass(error: BaseException) -> bool:
 class Executor(ABC):
     """Interface of executors, which compute calls.
 
-    `slots` is how many calls run at once. An executor is also a context manager that closes itself.
+    `slots` is the number of calls that run at once. An executor is also a context manager that closes itself.
     """
 
     name: str
     in_process: bool = True
     """Whether the process of the client does the work."""
     base_bytes: tuple[int, int] = (THREADS_BASE, 0)
-    """Bytes of a worker that does nothing, and of the client beside it."""
+    """Bytes of a worker without work, and of the client beside it."""
     memory_limit: int | None = None
-    """Bytes of each of them, None without a limit."""
+    """Bytes that each worker may use, None without a limit."""
     client_memory_limit: int | None = None
-    """Bytes that a plan may count on for the process of the client, None for those of its machine."""
+    """Bytes that a plan may use in the process of the client, None for those of its machine."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
         """Faults that were recovered, in words, for the run record."""
         self.tell: Callable[[str], None] = lambda _: None
-        """Is called with the words of a fault that whoever watches the run wants to know at once."""
+        """Called with the message of a fault that the user should see at once."""
         self.group: Callable[[], str] = str
-        """Gives the name of what runs now, in the keys of its tasks on a cluster; "" for none."""
+        """Returns the name of the running phase for the keys of tasks on a cluster; "" for none."""
 
     @property
     @abstractmethod
@@ -133,16 +133,16 @@ class Executor(ABC):
     def compute(
         self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), read_on: Sequence[str | None] = ()
     ) -> tuple[list[Any], list[Handle]]:
-        """Results of the calls in their order; the units `ahead` are begun meanwhile and returned as handles.
+        """Return the results of the calls in their order, and handles of the units `ahead`, which are read meanwhile.
 
-        `read_on` has the address of the worker that is to read each of them, None for any.
+        `read_on` has the address of the worker that is to read each unit, None for any worker.
         """
 
     def as_they_come(self, calls: Iterable[Call]) -> Generator[Any]:
-        """The results in the order of their coming; a call is taken from `calls` when a slot will soon be free.
+        """Yield results as they are ready; a call is taken from `calls` when a slot will soon be free.
 
-        So neither the calls nor what they need has to be there at one time. Close it (contextlib.closing) where the
-        results are not taken to the last.
+        So the calls and their arguments need not all be in memory at one time. Close the generator
+        (contextlib.closing) if not all results are taken.
 
         Examples
         --------
@@ -155,19 +155,19 @@ class Executor(ABC):
 
     @property
     def workers(self) -> int:
-        """Processes that compute; 1 where this process does."""
+        """Number of processes that compute; 1 if only this process does."""
         return max(1, len(self.processes()))
 
     def on_this_process(self) -> "Executor":
-        """An executor of the threads of this process: itself, where it is one."""
+        """An executor of the threads of this process; itself if it is one."""
         return self
 
     def prefers_client(self, large: bool) -> bool:  # noqa: ARG002 - no result travels
-        """True if work on rows of this process, whose result may be large, is better done in it than by the workers."""
+        """True if work on rows of this process is done faster here than by workers; `large` is for a large result."""
         return True
 
     def executor_for_local_rows(self, small: bool, large: bool) -> "Executor":  # noqa: ARG002 - it is of this process
-        """The executor of work on rows of this process: that of its threads where that is better.
+        """The executor for work on rows of this process: the threads of this process if they are faster.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class Executor(ABC):
         return self
 
     def received_bytes(self, n_bytes: int) -> int:  # noqa: ARG002 - a result is no copy
-        """Bytes of the copies of results in this process, of one of n_bytes on each slot."""
+        """Bytes of the copies of results in this process, if each slot makes a result of n_bytes."""
         return 0
 
     @property
@@ -186,71 +186,71 @@ class Executor(ABC):
         return max(1, self.slots // self.workers)
 
     def tasks_bytes(self, cost: Cost) -> tuple[int, int]:
-        """Bytes of the tasks of a stage that work at one time: of a worker, and of the client beside workers."""
+        """Bytes of the tasks of a stage that run at one time, in a worker, and in the client beside the workers."""
         if cost.shared_bytes is not None and self.memory_limit is None:
             return cost.shared_bytes(self.slots), 0
         return self.worker_threads * cost.task_bytes, 0
 
     def worker_peak(self, worker: Sequence[int], client: Sequence[int]) -> int:
-        """Bytes of a worker in the largest phase, or where it is this process, beside those of the client's largest.
+        """Most bytes of a worker in any phase; if the worker is this process, beside the most bytes of the client.
 
-        A limit is compared with all that the tasks hold.
+        A memory limit counts all bytes of the tasks.
         """
         if self.memory_limit is not None:
             return max(worker)
         return max(own + of_client for own, of_client in zip(worker, client, strict=True)) - max(client)
 
     def fewer_slots(self, least: int) -> Iterator[int]:  # noqa: ARG002 - an idle thread saves nothing
-        """Numbers of slots, from `least` upwards, that a fit may use in place of all."""
+        """Numbers of slots, from `least` upwards, that a fit may use instead of all slots."""
         return iter(())
 
     def leave_out_smaller(self, n_bytes: int) -> bool:  # noqa: ARG002 - all workers are alike
-        """Use no worker that has a limit below this, where others remain; True if some are left out."""
+        """Leave out workers with a memory limit below n_bytes if others remain; True if some are left out."""
         return False
 
     def find_workers(self, handles: Sequence[Handle]) -> list[str | None]:
-        """The process that each value is in, or is to be made in; None where that is unknown or all are in this one."""
+        """The worker that has each value or will compute it; None if it is unknown, or without workers."""
         return [None] * len(handles)
 
     def holders(self, units: Sequence[Delayed]) -> list[list[str]]:
-        """The processes that have what the task of each unit needs, or most of it; none where no other has any."""
+        """The workers that have most of the values that each unit needs; empty if no worker has any."""
         return [[] for _ in units]
 
     def worker_memory(self) -> int | None:
-        """Bytes of memory in use by the largest worker; None where this process computes, or nobody knows."""
+        """Bytes of memory that the largest worker uses; None if it is unknown, or without workers."""
         return None
 
     def threads_each(self, calls: int) -> int:
-        """Threads that each of some calls at one time may take."""
+        """Threads that each call may take if `calls` calls run at one time."""
         return max(1, self.slots // calls)
 
     def processes(self) -> dict[str, int]:
-        """The threads of each process that calls may be sent to; nothing where all are computed in this one."""
+        """The threads of each worker that calls may be sent to; empty without workers."""
         return {}
 
     @contextmanager
-    def using(self, slots: int) -> Iterator[None]:  # noqa: ARG002 - to leave a thread of this process idle saves nothing
-        """Send what is computed inside this block to workers with `slots` slots in all, and to no others."""
+    def using(self, slots: int) -> Iterator[None]:  # noqa: ARG002 - an idle thread saves nothing
+        """Compute calls inside this block only on workers with `slots` slots in all."""
         yield
 
     @abstractmethod
     def keep(self, value: Any, key: str) -> Handle:
-        """`value` made available to every call, once per process; `key` is made from its content."""
+        """Send `value` once to every process that needs it; `key` is made from its content."""
 
     @abstractmethod
     def leave(self, calls: Sequence[Call]) -> list[Handle]:
-        """The results of the calls, left where they are computed, for other calls; nobody waits for them."""
+        """Start the calls, and leave their results where they are computed; return handles for other calls."""
 
     def hand_over(self, call: Call) -> None:
-        """Give a call to the cluster for good: it runs, and again where its worker dies, when this client is gone."""
+        """Give a call to the cluster, which runs it, and again if its worker dies, even without this client."""
         raise UnsupportedError(f"{call.key}: a call can be given to a cluster alone, and {self.name} are none.")
 
     @abstractmethod
     def release(self, handles: Iterable[Handle]) -> None:
-        """Forget these values: their memory is free once no call needs them."""
+        """Forget these values; their memory is freed when no call needs them."""
 
     def close(self) -> None:  # noqa: B027 - nothing to close is the usual case
-        """Give back what the executor holds."""
+        """Release all resources of the executor."""
 
     def __enter__(self) -> "Executor":
         return self
@@ -260,7 +260,7 @@ class Executor(ABC):
 
 
 def retry(function: Callable[[], T], faults: list[str]) -> T:
-    """function(), up to RETRIES times more where trouble with a disk or a network may pass."""
+    """Call function(), up to RETRIES times more if an error of a disk or a network may pass."""
     for attempt in range(RETRIES):
         try:
             return function()

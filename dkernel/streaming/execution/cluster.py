@@ -1,8 +1,8 @@
-"""Execution on a Dask cluster by ordinary tasks: any `Client`, workers that may die, and an error instead of a hang.
+"""Execution on a Dask cluster by ordinary tasks of any `Client`; workers may die.
 
-Every task is a pure function with a run_spec, so what dies with a worker is computed again: no scatter, no actors, no
-queues, no plugins. The client waits with a clock: when there are no workers, or nothing finishes for `patience`
-seconds, it says so.
+Every task is a pure function with a run_spec, so Dask computes again what is lost with a worker. There is no scatter,
+and there are no actors, queues or plugins. If there are no workers, or nothing finishes, for `patience` seconds, the
+client raises an error instead of waiting for ever.
 """
 
 import sys
@@ -38,16 +38,16 @@ from dkernel.streaming.execution.values import Future, Remote, RemoteSet
 from dkernel.streaming.execution.versions import versions
 from dkernel.streaming.execution.workers import WorkerPool
 
-STUCK = 30.0  # seconds without news after which what waits for a worker that is gone is given to others
-READY = 3  # calls of a slot that are begun at a time where results are taken as they come: no slot waits for the next
-# Bytes of a value that travel inside the calls of a round: a task of its own costs two more messages.
+STUCK = 30.0  # seconds without results after which tasks that wait for a lost worker are given to others
+READY = 3  # calls that are sent for each slot if results are taken as they come, so that no slot waits for its next
+# Values of up to so many bytes in all are sent inside the calls of a round: a task of its own costs two more messages.
 MESSAGE_BYTES = 2**20
 
 Client = Any  # a type of distributed, which has no types and is imported only where a cluster is used
 
 
 class RemoteExecutor(Executor):
-    """Base class of executors whose workers are other processes: what a plan asks them."""
+    """Base class of executors whose workers are other processes. It answers the questions of a plan."""
 
     name = "cluster"
     in_process = False
@@ -57,7 +57,7 @@ class RemoteExecutor(Executor):
         return ThreadsExecutor(min(self.slots, usable_cores()))
 
     def prefers_client(self, large: bool) -> bool:
-        # The rows are here already, and a large result takes longer to travel than to make.
+        # The rows are here already, and it takes longer to send a large result than to make it.
         return large and usable_cores() >= self.slots
 
     def executor_for_local_rows(self, small: bool, large: bool) -> Executor:
@@ -82,14 +82,14 @@ class RemoteExecutor(Executor):
 
 
 class ClusterExecutor(RemoteExecutor):
-    """Computes the calls on the workers of a `distributed.Client`, which stays the caller's to close.
+    """Computes the calls on the workers of a `distributed.Client`, which the caller closes.
 
     Parameters
     ----------
     client : a synchronous client; its cluster may grow, shrink and lose workers meanwhile
-    patience : seconds without workers, or without anything finishing, before it gives up with a ClusterError
+    patience : seconds without workers or results after which it raises a ClusterError
     least : workers to wait for at the start
-    own : whether the workers were started for this run: they log for nobody else, and are replaced
+    own : whether the workers were started for this run; their logs are quiet, and lost ones are replaced
     """
 
     def __init__(self, client: Client, patience: float = PATIENCE, least: int = 1, own: bool = False) -> None:
@@ -131,7 +131,7 @@ class ClusterExecutor(RemoteExecutor):
         return min(self._limits().values(), default=None)
 
     def _limits(self) -> dict[str, int]:
-        """The limit of each worker that has one: its own, or that of its container, which it shares if it has none."""
+        """The limit of each worker that has one: its own limit, or its share of the limit of its container."""
         workers = self._connection.ask(lambda: self.client.scheduler_info(n_workers=-1))["workers"]
         there = {address: workers[address] for address in self.processes() if address in workers}
         together = Counter(worker["host"] for worker in there.values())
@@ -153,12 +153,12 @@ class ClusterExecutor(RemoteExecutor):
         return True
 
     def worker_memory(self) -> int | None:
-        with suppress(Exception):  # nobody waits for this, and what waits for results says what is wrong
+        with suppress(Exception):  # only shown to the user; the call that waits for results reports what is wrong
             workers = answer_in_time(lambda: self.client.scheduler_info(n_workers=-1), TICK)["workers"].values()
             return max((int(worker["metrics"].get("memory", 0)) for worker in workers), default=None)
         return None
 
-    def threads_each(self, calls: int) -> int:  # noqa: ARG002 - the others of a worker have calls of their own
+    def threads_each(self, calls: int) -> int:  # noqa: ARG002 - the other threads of a worker have their own calls
         return 1
 
     def processes(self) -> dict[str, int]:
@@ -200,7 +200,7 @@ class ClusterExecutor(RemoteExecutor):
         return largest
 
     def _who_has(self, futures: Sequence[Future]) -> Mapping[str, Sequence[str]]:
-        """The workers that have each value; none of one that is cancelled, as all are when the scheduler is lost."""
+        """The workers that have each value; cancelled values have none, as all values when the scheduler is lost."""
         holders: Mapping[str, Sequence[str]] = self._connection.ask(
             lambda: self.client.who_has([future for future in futures if future.status != "cancelled"])
         )
@@ -215,7 +215,7 @@ class ClusterExecutor(RemoteExecutor):
         return futures
 
     def _wait_for(self, futures: Sequence[Future]) -> None:
-        """Wait until these have a place, or nothing has happened for `patience` seconds; what reads them says why."""
+        """Wait until these are computed, or nothing has happened for `patience` seconds; a later read tells why."""
         quiet, known = time.monotonic(), -1
         while (done := sum(future.done() for future in futures)) < len(futures):
             self._connection.reach()
@@ -285,17 +285,17 @@ class ClusterExecutor(RemoteExecutor):
 
     @contextmanager
     def _send_all(self, calls: Sequence[Call]) -> Iterator[list[Remote]]:
-        """The calls as tasks; inside the block they are waited for, and after it they are forgotten."""
+        """Send the calls as tasks; the block waits for their results, and they are released after it."""
         works: list[Remote] = []
         try:
             works += self._send(calls)
             yield works
-        finally:  # also what ends the other calls after an error: a task without a reference is forgotten
+        finally:  # also after an error: the scheduler ends tasks that have no reference
             self._connection.release_later(work.future for work in works if work.future is not None)
 
     def _place(self, works: Sequence[Remote]) -> str | None:
-        """Where to send a call that may run anywhere: None for Dask to say, or of the workers that are used the one
-        with the fewest of these calls."""
+        """Choose a worker for a call that may run on any worker: None if all are used, so that Dask chooses, else the
+        used worker with the fewest of these calls."""
         there = self.processes()
         if len(there) == len(self._workers.fit):
             return None
@@ -303,7 +303,7 @@ class ClusterExecutor(RemoteExecutor):
         return min(there, key=lambda worker: busy[worker] / there[worker], default=None)
 
     def _send(self, calls: Sequence[Call], others: Sequence[Remote] = ()) -> list[Remote]:
-        """Send these in one message: one for each would take client, scheduler and workers twice as long.
+        """Send these in one message: a message for each would take client, scheduler and workers twice as long.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ class ClusterExecutor(RemoteExecutor):
         return works
 
     def _pack(self, call: Call, calls: int) -> tuple[Payload, list[Remote]]:
-        """A call as its task gets it, one of so many, and the values that it needs."""
+        """Make the payload of one of `calls` calls, and list the values that it needs."""
         needs: dict[Remote, int] = {}
 
         def slot(handle: Handle) -> Any:
@@ -337,8 +337,8 @@ class ClusterExecutor(RemoteExecutor):
     def _name(self, key: str) -> str:
         """The name of a call's task.
 
-        Dask's groups end at the first word that is none. Each fit has names of its own: a client that gathers a value
-        for two equal fits in threads gives both one array, and a sum may be modified by the fit that has it.
+        Dask names a group by the words at the start of the key. Each fit has its own names, since a client that gathers
+        a value for two equal fits in threads gives both the same array, and a fit may modify its sum.
         """
         group = self.group()
         return f"dkernel-{group}-({key})-{self._connection.token}" if group else key
@@ -347,7 +347,7 @@ class ClusterExecutor(RemoteExecutor):
         self, name: str, payload: Payload, needs: Sequence[Remote], attempt: int, at: str | None
     ) -> Future:
         """Send a call again."""
-        over = [remote for remote in needs if remote.future is None]  # needed only once more
+        over = [remote for remote in needs if remote.future is None]  # released already: needed for this call only
         future = self._submit(payload, name, attempt, at, values=[remote.ensure() for remote in needs])
         self._connection.release_later(value for remote in over for value in remote.detach())
         future.add_done_callback(self._hear)
@@ -375,32 +375,32 @@ class ClusterExecutor(RemoteExecutor):
         workers: Sequence[str | None],
         priority: int = 0,
     ) -> list[Future]:
-        """The tasks of these payloads and of the values that they need, each with its name and its worker."""
+        """Submit a task for each payload and the values that it needs, with its name and its worker."""
         if not tasks:
             return []
         pins = {name: self._workers.pin(at) for name, at in zip(names, workers, strict=True)}
         pinned = {name: pin.get("workers", []) for name, pin in pins.items()}
         others = {name: pin.get("allow_other_workers", False) for name, pin in pins.items()}
         with warnings.catch_warnings():
-            # Dask advises to scatter large values, but what is scattered is lost with its worker.
+            # Dask advises to scatter large values, but scattered values are lost with their worker.
             warnings.filterwarnings("ignore", message=".*[Ll]arge (graph|object)", category=UserWarning)
             with self._annotate(priority), annotate(workers=pinned.get, allow_other_workers=others.get):
                 settings, (payloads, values) = [self.settings] * len(tasks), zip(*tasks, strict=True)
-                # Not pure: Dask would hash all that the tasks get, and they have their names.
+                # Not pure, since the tasks have names: Dask would hash all their arguments.
                 return list(
                     self._connection.reach().map(run_task, settings, payloads, values, key=list(names), pure=False)
                 )
 
     def _annotate(self, priority: int) -> Any:
-        """The caller's annotations, with a task of ours before or after the others of the run."""
+        """The caller's annotations, with the priority of a task among the tasks of the run."""
         resources = {"resources": self._workers.resources} if self._workers.resources else {}
         return annotate(priority=self._priority + priority, **resources)
 
     def _read(self, tasks: Sequence[Delayed], workers: Sequence[str | None]) -> list[Handle]:
-        """The values of tasks of a source, each of which a worker computes when it has nothing better to do.
+        """Submit the tasks of a source with a low priority, so that a worker runs them when it has no calls.
 
-        A task alone gets a name of this run. Those of a collection keep theirs, by which Dask knows its shuffles: then
-        it is where another run of this client has asked for it.
+        A single task gets a name of this run. The tasks of a collection keep their names, by which Dask knows its
+        shuffles; if another run of this client has submitted such a task, it stays on the worker chosen there.
         """
         handles, alone = list[Remote](), dict[str, tuple[Remote, Payload]]()
         for task, at in zip(tasks, workers, strict=True):
@@ -426,8 +426,8 @@ class ClusterExecutor(RemoteExecutor):
             return self._connection.reach().compute(task, **self._workers.pin(at))
 
     def _spread(self, units: int, wanted: Sequence[str | None]) -> list[str | None]:
-        """Choose a worker for each unit: the one that is wanted, if it is there, else the one with fewest units for its
-        threads."""
+        """Choose a worker for each unit: the wanted worker if it is there, else the worker with the fewest units for
+        its threads."""
         threads = self.processes() if units else {}
         held = dict.fromkeys(sorted(threads), 0)
         for handle in self._handles:
@@ -457,9 +457,9 @@ class ClusterExecutor(RemoteExecutor):
     # Waiting for results.
 
     def _wait_for_calls(self, works: Sequence[Remote], all_of_them: bool) -> list[Remote]:
-        """Wait until all calls have a value, or at least one has; cancelled ones are sent again meanwhile.
+        """Wait until all calls have a value, or at least one has; cancelled calls are sent again meanwhile.
 
-        What is lost with its worker Dask computes again itself, where it can.
+        Dask itself computes values again that are lost with their worker, if it can.
         """
         quiet, known = time.monotonic(), -1
         while True:
@@ -481,7 +481,7 @@ class ClusterExecutor(RemoteExecutor):
             self._news.wait(TICK)
 
     def _gather(self, works: Sequence[Remote]) -> list[Any] | None:
-        """The values; None where some were lost since they were there."""
+        """Gather the values; None if some were lost after they were computed."""
         if not works:
             return []
         try:
@@ -494,10 +494,10 @@ class ClusterExecutor(RemoteExecutor):
             return None
 
     def _send_failed_again(self, work: Remote) -> None:
-        """Send a call again if its task failed for no fault of its own; raise an error that would come again."""
+        """Send a call again if its error may pass; raise an error that would come again."""
         error = self._connection.ask(work.future.exception)
         if error is None:
-            return  # it was cancelled meanwhile, and is sent again
+            return  # it was cancelled meanwhile, and will be sent again
         if type(error).__name__ == "KilledWorker":  # a name: distributed is imported only where a cluster is used
             named = next((part for part in (work, *self._handles) if part.is_named(str(error.task))), None)
             raise KilledCallError.of(error, None if named is None else named.key) from None
@@ -510,7 +510,7 @@ class ClusterExecutor(RemoteExecutor):
             time.sleep(PAUSE * 2**work.retries)
             work.retries += 1
             self.faults.append(f"tried again after {type(error).__name__}: {error}")
-            self._connection.ask(lambda: self.client.retry([work.future]))  # also a value it needs, if that failed
+            self._connection.ask(lambda: self.client.retry([work.future]))  # also retries a value that it needs
         else:
             raise error
 
@@ -526,8 +526,8 @@ class ClusterExecutor(RemoteExecutor):
     def _mend_stuck(self, works: Sequence[Remote], quiet: float) -> None:
         """Give tasks that wait for lost workers to other workers.
 
-        Dask does so itself while another worker runs. But a task that waits because nobody runs is only given to a
-        worker that joins if it is the one that the task was meant for, and so never.
+        Dask does so itself while another worker runs. But a task that waits because there is no worker is given only to
+        the worker that it was pinned to, which never comes back.
         """
         there = self._workers.known()
         if not there or not (self._workers.replaced or time.monotonic() - quiet > STUCK):
@@ -536,8 +536,8 @@ class ClusterExecutor(RemoteExecutor):
         self._workers.replaced = False
         if not lost:
             return
-        # A key that somebody holds keeps the worker that it was first meant for. So all are released before any is
-        # sent again; the client does both in their order, once it has come to the releases.
+        # A key keeps the worker that it was first pinned to while somebody holds it. So all keys are released before
+        # any is sent again; the question to the scheduler makes the client send the releases first.
         self._connection.release_later(part.future for part in lost)
         self._connection.release()
         self._connection.ask(self.client.nthreads)
@@ -553,7 +553,7 @@ class ClusterExecutor(RemoteExecutor):
                 work.ensure()
 
     def _wait_for_other_runs(self, keys: Container[str], there: Container[str]) -> None:
-        """Wait until the other runs of this client have released these too, as each does when it finds them stuck."""
+        """Wait until the other runs of this client have released these keys, as each run does that finds them stuck."""
         began = time.monotonic()
         while any(other.is_stuck(there) for other in self._handles.of_others(keys)):
             if time.monotonic() - began > self.patience:
@@ -562,12 +562,12 @@ class ClusterExecutor(RemoteExecutor):
             time.sleep(TICK / 5)
 
     def _stuck(self, parts: Sequence[Remote], there: Container[str]) -> set[Remote]:
-        """Those that wait for a worker that is gone, or need a value that does."""
+        """The tasks that wait for a worker that is gone, or need the value of such a task."""
         waiting = {part for part in parts if part.waits}
         if self._workers.replaced and self._workers.refused:
-            return waiting  # each was meant for those that are gone and for no others
+            return waiting  # each was pinned to workers that are gone, and to no others
         stuck: set[Remote] = set()
-        # What was lost was perhaps sent to another worker than the one that had it, or in an earlier fit.
+        # A lost value was perhaps sent to another worker than the one that had it, or in an earlier fit.
         more = {part for part in waiting if part.is_stuck(there)}
         while more:
             stuck |= more
@@ -575,7 +575,7 @@ class ClusterExecutor(RemoteExecutor):
         return stuck
 
     def _check_alive(self, quiet_since: float, waiting: Sequence[str]) -> None:
-        """A ClusterError when nothing has happened for `patience` seconds."""
+        """Raise a ClusterError if nothing has happened for `patience` seconds."""
         quiet = time.monotonic() - quiet_since
         if quiet < self.patience:
             return

@@ -1,6 +1,6 @@
 """Makes the executor that a run asks for, and closes it at the end of the run.
 
-Nothing here imports `distributed` until a cluster is asked for: a run on threads does without.
+Nothing here imports `distributed` until a cluster is asked for: a run on threads does not need it.
 """
 
 import importlib
@@ -30,8 +30,8 @@ from dkernel.streaming.execution.in_task import leave_pool, worker_of_task
 from dkernel.streaming.execution.local import ThreadsExecutor
 from dkernel.streaming.execution.process import task_modules
 
-# The plan bounds what is in flight. Spilling would write blocks to disk that are read faster from where they came
-# from, and it begins at 60 % of a limit, which a worker that only reads ahead reaches.
+# The plan limits the blocks in memory. Spilling would write blocks to disk that are read faster from their source, and
+# it begins at 60 % of a limit, which a worker reaches that only reads ahead.
 MEMORY_SETTINGS = {
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
@@ -51,13 +51,13 @@ PLACED = {"distributed.scheduler.work-stealing": False}
 ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 # The C library reads this before a worker's first line runs.
 BEFORE = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ONE_HEAP.items()}
-# A worker that died has been given up by Dask's local cluster, for good, if another is not up in 15 seconds; on a busy
-# machine starting one takes longer. The executor's patience says when to give up.
+# Dask's local cluster gives up a dead worker for good if another one does not start in 15 seconds. On a busy machine a
+# start takes longer. The executor's patience decides when to give up.
 KEEP_PLACES = {"distributed.deploy.lost-worker-timeout": "1 hour"}
-# Each end of a connection keeps its last thousand messages, with the pieces of rows that their calls are of: in a long
-# reading 40 MiB of the client.
+# Each end of a connection keeps its last thousand messages, with the pieces of their calls: 40 MiB of the client in a
+# long reading.
 SHORT_LOGS = {"distributed.admin.low-level-log-length": 32}
-# Workers are forked from one process that has imported what they need: each of its own takes a second of CPU for that.
+# Workers are forked from one process that has imported their modules; each import takes a second of CPU.
 FORKED = {"distributed.worker.multiprocessing-method": "forkserver"} if sys.platform == "linux" else {}
 OWN = {**MEMORY_SETTINGS, **BESIDE, **PLACED, **SHORT_LOGS, **BEFORE, **FORKED}
 CONNECT_TIMEOUT = 10.0  # seconds for a scheduler that is there
@@ -76,7 +76,7 @@ def connect(
     tls: Mapping[str, str] | None = None,
     client_memory_limit: str | int | None = None,
 ) -> Iterator[Executor]:
-    """The executor that the run options ask for, closed with the block.
+    """Make the executor that the run options ask for; it is closed at the end of the block.
 
     Parameters
     ----------
@@ -121,10 +121,10 @@ def client_at(
     tls: Mapping[str, str] | None = None,
     patience: float = 0.0,
 ) -> Iterator[Any]:
-    """The Dask client that `connect` would work with, whatever its workers are like; None for threads.
+    """Make the Dask client that `connect` would use, without a check of its workers; None for threads.
 
-    A scheduler that is not there is refused after CONNECT_TIMEOUT. One that goes away is waited for as long as
-    `patience` says: a client has one time for both, so the first connection is another's.
+    A scheduler that does not answer is refused after CONNECT_TIMEOUT; one that is lost later is waited for during
+    `patience`. A client has one timeout for both, so the first connection is made by another client.
     """
     if workers is not None:
         with _local_cluster(workers, memory_limit) as cluster, _client(cluster, CONNECT_TIMEOUT) as client:
@@ -141,7 +141,7 @@ def client_at(
 
 
 def find_dashboard(client: Any) -> str | None:
-    """Address of Dask's pages about a cluster, None where there are none."""
+    """Address of the dashboard of a cluster, None if there is none."""
     with suppress(KeyError, AttributeError, ValueError):
         link: str | None = client.dashboard_link
         return link
@@ -149,7 +149,7 @@ def find_dashboard(client: Any) -> str | None:
 
 
 def parse_memory_limit(limit: str | int | None) -> int | None:
-    """An amount of memory as a number; None for no limit."""
+    """Parse an amount of memory to bytes; None for no limit."""
     from dask.utils import parse_bytes
 
     if limit is None or limit in (0, "0"):
@@ -161,12 +161,12 @@ def parse_memory_limit(limit: str | int | None) -> int | None:
 
 
 def default_executor() -> Executor:
-    """Executor of the caller's `Client` if this process has one, else of threads.
+    """Make an executor of the caller's `Client` if this process has one, else of threads.
 
-    In a task of a cluster the threads are those of its worker, also where joblib's "dask" backend leaves a client: were
-    the tasks that fit to wait for tasks of their own, they would hold every thread that these need, and wait for ever.
-    A task that takes a client as its current one (`with get_client().as_current():`) asks for the cluster, and leaves
-    its thread to others.
+    In a task of a cluster the threads are those of its worker, also if joblib's "dask" backend leaves a client: tasks
+    that fit and wait for tasks of their own would hold every thread that these need, and wait for ever. A task that
+    makes a client its current one (`with get_client().as_current():`) uses the cluster, and gives its thread back
+    meanwhile.
     """
     worker = worker_of_task()
     if "distributed" in sys.modules:
@@ -186,7 +186,7 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
     try:
         with dask.config.set(OWN), _without_interrupts():
             start_fork_server()
-            # The process that workers are forked from has the environment of its start.
+            # The process that workers are forked from keeps the environment of its start.
             fixed = dask.config.get("distributed.nanny.pre-spawn-environ")
             now = {name: value for name, value in os.environ.items() if name not in fixed}
             cluster = distributed.LocalCluster(
@@ -212,10 +212,10 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
 
 
 def start_fork_server() -> None:
-    """Start the process that workers are forked from, unless it runs; it imports what they need meanwhile."""
+    """Start the process that workers are forked from, unless it runs; it imports their modules meanwhile."""
     if not FORKED:
         return
-    _distributed()  # has the defaults of what Dask sets in the environment
+    _distributed()  # sets the defaults of Dask's configuration
     server.set_forkserver_preload(["distributed", tasks.__name__, *task_modules()])
     asked = dask.config.get("distributed.nanny.pre-spawn-environ")
     before = dict(os.environ)
@@ -230,9 +230,9 @@ def start_fork_server() -> None:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Threads that begin in this block, and so the processes that these start, never get SIGINT.
+    """Block SIGINT in threads that begin in this block, and in the processes that these start.
 
-    Ctrl-C reaches every process of a terminal: this one ends its workers, which would print tracebacks before.
+    Ctrl-C reaches every process of a terminal. This process ends its workers, which would otherwise print tracebacks.
     """
     resource_tracker.ensure_running()  # started later, it would let the signal through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -243,7 +243,7 @@ def _without_interrupts() -> Iterator[None]:
 
 
 def _security(tls: Mapping[str, str] | None) -> Any:
-    """Certificates of a client, of files that exist and hold an authority, a certificate and its key."""
+    """Certificates of a client; the files must have an authority, a certificate and its key."""
     if not tls:
         return None
     ca, cert, key = tls["tls_ca_file"], tls["tls_cert"], tls.get("tls_key") or tls["tls_cert"]
@@ -262,7 +262,7 @@ def _security(tls: Mapping[str, str] | None) -> Any:
 
 @contextmanager
 def _client(address: Any, timeout: float, security: Any = None) -> Iterator[Any]:
-    """A client that waits `seconds` for its scheduler, at the start and whenever the connection breaks."""
+    """A client that waits `timeout` seconds for its scheduler, at the start and whenever the connection breaks."""
     try:
         client = _distributed().Client(address, timeout=timeout, security=security)
     except (OSError, ValueError, RuntimeError, TypeError) as error:
@@ -286,7 +286,7 @@ def _distributed() -> Any:
 
 
 def _address_in(scheduler_file: str) -> str:
-    """The address in a scheduler file; it may still be about to be written."""
+    """The address in a scheduler file; waits for a file that is not written yet."""
     deadline = time.monotonic() + CONNECT_TIMEOUT
     while True:
         try:

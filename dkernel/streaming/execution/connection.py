@@ -1,4 +1,4 @@
-"""Connection of a client to its scheduler: requests that wait as long as the run, and keep-alive tasks."""
+"""Connection of a client to its scheduler, which repeats requests until they are answered and keeps it alive."""
 
 import threading
 import time
@@ -13,8 +13,8 @@ from dkernel.errors import ClusterError
 from dkernel.streaming.execution.failures import answer_in_time
 
 PATIENCE = 300.0  # seconds: a node of a batch system starts in less
-TICK = 0.5  # seconds between two looks at what a client waits for
-MISSED = 2.0  # seconds without a scheduler after which that is said
+TICK = 0.5  # seconds between two checks of the results that a client waits for
+MISSED = 2.0  # seconds without a scheduler after which the user is told
 
 T = TypeVar("T")
 
@@ -24,8 +24,8 @@ class Connection:
 
     Parameters
     ----------
-    patience : seconds after which it gives up with a ClusterError
-    tell : is called with a line when the scheduler is gone, and when it is there again
+    patience : seconds after which it raises a ClusterError
+    tell : called with a message when the scheduler is gone, and when it is there again
     """
 
     def __init__(self, client: Any, patience: float, tell: Callable[[str], None] = lambda _: None) -> None:
@@ -38,7 +38,7 @@ class Connection:
         self._closed = threading.Event()
 
     def reach(self) -> Any:
-        """The client, when it has its scheduler; a ClusterError when it has lost that for good."""
+        """Return the client once it has its scheduler; raise a ClusterError if that is lost for good."""
         began, told = time.monotonic(), False
         while self.client.status == "connecting":
             if not told and time.monotonic() - began > MISSED:
@@ -52,7 +52,7 @@ class Connection:
         return self.client
 
     def ask(self, function: Callable[[], T]) -> T:
-        """function(), a question to the scheduler, asked again until it is answered or `patience` is over."""
+        """Call function(), a question to the scheduler, until it is answered or `patience` seconds are over."""
         deadline = time.monotonic() + self.patience
         while True:
             self.reach()
@@ -69,9 +69,9 @@ class Connection:
                 ) from error
 
     def release_later(self, futures: Iterable[Any]) -> None:
-        """Forget these after the next tasks are sent, or in a moment.
+        """Release these after the next tasks are sent, or a second or two later.
 
-        A client sends one message in ten milliseconds at most: a release just before a task would hold that back.
+        A client sends at most one message in ten milliseconds: a release just before a task would delay the task.
         """
         self._leaving.extend(futures)
 
@@ -81,11 +81,11 @@ class Connection:
             _release_all(self._leaving)
 
     def stay_alive(self, where: Callable[[], dict[str, Any]]) -> None:
-        """Send a task now and then while this process computes: an idle scheduler may close itself.
+        """Send a small task regularly while this process computes, since an idle scheduler may close itself.
 
         Parameters
         ----------
-        where : the workers that the run may use, as arguments of `Client.submit`
+        where : returns the workers that the run may use, as arguments of `Client.submit`
         """
         numbers = count()
 
@@ -94,7 +94,7 @@ class Connection:
             while not self._closed.wait(1.5):  # seconds between two tasks that show the scheduler that the run lives
                 with suppress(Exception):  # the call that waits for a result reports what is wrong
                     self.release()
-                    _release_all(last)  # one that was meant for workers that have gone would wait for ever
+                    _release_all(last)  # a task that is pinned to workers that are gone would wait for ever
                     key = f"dkernel-alive-{self.token}-{next(numbers)}"
                     last.append(self.client.submit(int, key=key, pure=False, **where()))
                     last[0].add_done_callback(_release_future)
@@ -104,7 +104,7 @@ class Connection:
         threading.Thread(target=submit, name="dkernel-alive", daemon=True).start()
 
     def close(self) -> None:
-        """Forget everything; the client stays open."""
+        """Release everything; the client stays open."""
         self._closed.set()
         with suppress(Exception):  # the client may be closed
             self.release()

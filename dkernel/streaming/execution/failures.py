@@ -22,7 +22,7 @@ class KilledCallError(ClusterError):
 
     @classmethod
     def of(cls, error: Any, key: str | None = None) -> "KilledCallError":
-        """Make the error from Dask's KilledWorker; the task may have another name than `key`, its call."""
+        """Make the error from Dask's KilledWorker; `key` is the call, whose task may have another name."""
         key = key or str(error.task)
         return cls(
             key,
@@ -44,9 +44,9 @@ class RefusedWorkerError(ClusterError):
 
 
 def answer_in_time(function: Callable[[], T], seconds: float) -> T:
-    """function() in a thread that is not waited for longer; a TimeoutError then.
+    """Call function() in a thread, and raise a TimeoutError if it takes longer.
 
-    Dask's client has no timeout for most of its questions, or one of a few seconds.
+    Dask's client has no timeout for most of its requests, or a timeout of a few seconds.
 
     Examples
     --------

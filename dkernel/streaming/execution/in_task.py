@@ -1,4 +1,4 @@
-"""What a task asks of the worker that runs it: its threads, its scheduler, and leave to wait for other tasks."""
+"""Requests of a task to the worker that runs it: its threads, its scheduler, and how to wait for other tasks."""
 
 import importlib
 import sys
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def worker_of_task() -> Any:
-    """The worker whose task runs in this thread; None where there is none.
+    """The worker whose task runs in this thread; None if there is none.
 
     Examples
     --------
@@ -24,7 +24,7 @@ def worker_of_task() -> Any:
 
 
 def local_folder() -> str:
-    """The folder in which a task may write to the disk of its worker; outside of Dask that for temporary files."""
+    """The folder in which a task may write to the disk of its worker; without a worker, the temporary folder."""
     worker = worker_of_task()
     return tempfile.gettempdir() if worker is None else str(worker.local_directory)
 
@@ -32,7 +32,7 @@ def local_folder() -> str:
 def leave_pool() -> None:
     """Give the thread of this task back to its worker, which can then run the tasks that this one waits for."""
     if worker_of_task() is not None:
-        with suppress(KeyError, AttributeError):  # it has left already, or is none of the pool
+        with suppress(KeyError, AttributeError):  # it has left already, or is not in the pool
             importlib.import_module("distributed").secede()
 
 

@@ -31,7 +31,7 @@ class _LocalExecutor(Executor):
 
 
 class SerialExecutor(_LocalExecutor):
-    """A for-loop in this thread: the definition of what every other executor returns.
+    """A for-loop in this thread. It defines the values that every other executor returns.
 
     Examples
     --------
@@ -56,12 +56,12 @@ class SerialExecutor(_LocalExecutor):
 
 
 class ThreadsExecutor(_LocalExecutor):
-    """Dask's threaded scheduler in this process; nothing to start.
+    """Dask's threaded scheduler in this process; nothing has to be started.
 
     Parameters
     ----------
-    n : threads; every core that this process may use when None
-    memory_limit : bytes that the plan may count on
+    n : number of threads; None for every core that this process may use
+    memory_limit : bytes that the plan may use
 
     Examples
     --------
@@ -83,9 +83,9 @@ class ThreadsExecutor(_LocalExecutor):
         ahead: Sequence[Delayed] = (),
         read_on: Sequence[str | None] = (),  # noqa: ARG002 - there is one process
     ) -> tuple[list[Any], list[Handle]]:
-        if not ahead:  # a round: Dask would need milliseconds to see that nothing depends on anything
+        if not ahead:  # a round: Dask would take milliseconds to find that no call depends on another
             return retry(partial(self._at_once, [_bind(call) for call in calls]), self.faults), []
-        # A function without arguments: Dask then has nothing to hash, copy or look into.
+        # Functions without arguments: Dask then has nothing to hash, copy or traverse.
         tasks = [delayed(_bind(call), name=f"run-{call.key}", traverse=False) for call in calls]
         units = [task(dask_key_name=call.key) for task, call in zip(tasks, calls, strict=True)]
         values = retry(
@@ -99,7 +99,7 @@ class ThreadsExecutor(_LocalExecutor):
         with ThreadPoolExecutor(self.slots) as pool:
             try:
                 while True:
-                    # Retried each for itself: what the others have done stands.
+                    # Each call is retried alone, so the results of the others stay.
                     more = islice(rest, self.slots + 1 - len(begun))
                     begun |= {pool.submit(retry, _bind(call), self.faults) for call in more}
                     if not begun:

@@ -1,4 +1,4 @@
-"""Pickled values that Dask carries as bytes and never opens."""
+"""Pickled values that Dask sends as bytes and never unpickles."""
 
 import pickle
 from typing import Any
@@ -7,12 +7,12 @@ import cloudpickle
 
 
 class Payload:
-    """A pickled value: the scheduler hands it on as it is, and a worker opens it when it is prepared for that.
+    """A pickled value: the scheduler passes it on as bytes, and a worker unpickles it after it was prepared.
 
     Parameters
     ----------
     header : the pickle
-    buffers : of its arrays, which are not copied into the pickle
+    buffers : buffers of its arrays, which are not copied into the pickle
     """
 
     def __init__(self, header: bytes, buffers: list[Any]) -> None:
@@ -32,11 +32,11 @@ class Payload:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that travel."""
+        """Bytes that are sent."""
         return len(self.header) + sum(memoryview(buffer).nbytes for buffer in self.buffers)
 
     def open(self) -> Any:
-        """The value, made anew each time."""
+        """Unpickle the value; each call makes a new one."""
         return pickle.loads(self.header, buffers=self.buffers)
 
     def __reduce_ex__(self, protocol: Any) -> Any:

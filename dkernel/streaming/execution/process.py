@@ -1,8 +1,8 @@
 """Tasks prepare their worker process, under a lease that ends when no task has come for a while.
 
-A run leaves nothing on a cluster that others use: no plugin that would outlive a client that is killed. Each task
-prepares its process, which costs nothing where that was done before, and LEASE seconds after the last task of any run
-the process is again as it was.
+A run leaves nothing on a cluster that others use, such as a plugin that stays after its client was killed. Each task
+prepares its process, which costs nothing if that was done before. LEASE seconds after the last task of any run the
+process is restored.
 """
 
 import importlib
@@ -29,16 +29,16 @@ from dkernel.streaming.execution.versions import require_equal, versions
 
 T = TypeVar("T")
 
-LEASE = 60.0  # longer than the pauses of a run between its tasks, and soon enough for whoever uses the worker next
+LEASE = 60.0  # seconds: longer than the pauses of a run between its tasks, and short for the next user of the worker
 _task_modules = [
     "dkernel.data.readers.npy",
     "dkernel.data.readers.parquet",
     "dkernel.numerics.tiling",
     "dkernel.streaming.survey",
 ]
-"""Modules that tasks need: these, and those that call `import_ahead`."""
+"""Modules that tasks need; a module adds itself by `import_ahead`."""
 
-# These write tracebacks of failed and lost tasks, which dkernel reports itself, once.
+# These loggers write tracebacks of failed and lost tasks, which dkernel reports itself, once.
 _LOUD = (
     "distributed.batched",
     "distributed.client",
@@ -60,9 +60,9 @@ class Settings:
     Parameters
     ----------
     versions : name and version of each package that decides a result
-    modules : of the user, imported before a task is unpickled
-    lease : seconds without a task after which the process is as it was before
-    quiet : Dask's logs of failures are not printed, in processes that the run has started
+    modules : modules of the user, imported before a task is unpickled
+    lease : seconds without a task after which the process is restored
+    quiet : whether Dask's logs of failures are hidden, in processes that the run has started
     """
 
     versions: tuple[tuple[str, str], ...]
@@ -100,7 +100,7 @@ class _Process:
         with self._lock:
             if self._changes is None:
                 self._changes = ExitStack()
-                # On a worker of others the logs are theirs: their tasks would fail without a word.
+                # The logs stay on a worker that others use too: their tasks would fail without a message.
                 for change in (one_blas_thread(), keep_freed_pages(), *([quiet_logs()] if settings.quiet else [])):
                     self._changes.enter_context(change)
                 threading.Thread(target=self._restore, name="dkernel-lease", daemon=True).start()
@@ -129,16 +129,16 @@ _process = _Process()
 
 
 def call_prepared(settings: Settings, function: Callable[[], T]) -> T:
-    """function() in a process that meets these settings; a RefusedWorkerError where this one does not."""
+    """Call function() in this process under these settings; raise a RefusedWorkerError if it cannot meet them."""
     _process.require(settings)
     with _process.lease(settings):
         return function()
 
 
 def check_process(settings: Settings, modules: Sequence[str]) -> int:
-    """The first task of a worker: bytes of memory that its machine or container leaves it.
+    """The first task of a worker: import the modules of later tasks, and return the memory limit of the machine.
 
-    A RefusedWorkerError unless it can run the others, whose modules are imported ahead.
+    It raises a RefusedWorkerError if the worker cannot run the tasks.
     """
     call_prepared(settings, partial(import_modules_of_tasks, modules))
     return memory_limit()
@@ -151,7 +151,7 @@ _quiet_blocks = 0
 
 @contextmanager
 def quiet_logs() -> Iterator[None]:
-    """Dask's own logs of failures stay off stderr while at least one such block is open."""
+    """Keep Dask's own logs of failures off stderr while at least one such block is open."""
     global _quiet_blocks
     with _quiet:
         if not _quiet_blocks:
@@ -170,7 +170,7 @@ def quiet_logs() -> Iterator[None]:
 
 
 def import_ahead(module: str) -> None:
-    """Have workers import this module of tasks before the first of them; of a client that has imported it."""
+    """Have workers import this module before their first task, if the client has imported it."""
     _task_modules.append(module)
 
 
@@ -180,12 +180,12 @@ def task_modules() -> tuple[str, ...]:
 
 
 def import_modules_of_tasks(modules: Sequence[str]) -> None:
-    """Import these on all workers at the same time, before the first tasks would wait for them."""
+    """Import these modules on all workers at the same time, so that the first calls do not wait for them."""
     for name in modules:
         importlib.import_module(name)
     importlib.import_module("dkernel.numerics.tiling").exp2_inplace(np.zeros(1, np.float32))
 
 
 def warn(message: str, category: type[Warning], stacklevel: int = 1) -> None:
-    """Warn here, and on a worker of a cluster at its clients too."""
+    """Warn here, and on a worker of a cluster also in its clients."""
     importlib.import_module("distributed").warn(message, category, stacklevel=stacklevel + 1)

@@ -1,7 +1,7 @@
 """Cache of values in a worker process, shared by the tasks of a run.
 
-Such a value is derived: any process can make it anew from what the tasks are given, and the same. So it may be dropped
-at any time, and a task that does not find it says so. It is never changed in its place, for a task may run twice.
+Any process can make such a value again from the arguments of its tasks. So it may be dropped at any time, and a task
+that does not find it says so. It is never modified in place, since a task may run twice.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ _values: dict[str, dict[Any, Any]] = {}
 
 
 def get(run: str, name: Any) -> Any:
-    """The value of this name, None where there is none.
+    """The value with this name, None if there is none.
 
     Examples
     --------
@@ -25,7 +25,7 @@ def get(run: str, name: Any) -> Any:
 
 
 def put(run: str, name: Any, value: Any) -> None:
-    """Keep a value under this name, in place of one that was there."""
+    """Keep a value under this name; it replaces an older value."""
     _values.setdefault(run, {})[name] = value
 
 

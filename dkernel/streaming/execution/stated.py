@@ -1,4 +1,4 @@
-"""Workers that are known by their numbers alone, for a plan."""
+"""A cluster of which only the number of workers, threads and bytes is known, for a plan."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,11 +8,11 @@ from dkernel.streaming.execution.local import SerialExecutor
 
 
 class PlannedCluster(RemoteExecutor, SerialExecutor):
-    """A cluster of a stated number of workers, as a plan asks about it; what it is given is computed in this process.
+    """A cluster with a given number of workers, for a plan; it computes calls in this process.
 
     Parameters
     ----------
-    threads : of each worker
+    threads : worker -> its threads
     memory_limit : bytes of each worker
     """
 

@@ -1,4 +1,4 @@
-"""Tasks of a run on a worker: each prepares the process, opens its call, and tries it again where a disk failed."""
+"""Tasks of a run on a worker: each prepares the process, unpickles its call, and retries it if a disk failed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ class Slot(Handle):
 
 
 def run_task(settings: Settings, payload: Payload, values: Sequence[Any]) -> Any:
-    """The task of a call: its function on its arguments, among them values of other tasks in their slots."""
+    """The task of a call: it calls the function on its arguments, with the values of other tasks in their slots."""
 
     return call_prepared(settings, lambda: retry(partial(apply, payload, values), []))
 
 
 def apply(payload: Payload, values: Sequence[Any]) -> Any:
-    """The value of a call."""
+    """Compute the value of a call."""
     function, args = payload.open()
     with silent_overflow():
         return function(*(resolve(arg, lambda slot: values[slot.index]) for arg in args))

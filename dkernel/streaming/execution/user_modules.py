@@ -1,7 +1,7 @@
 """Modules of the user that register kernels, imported by `--import` here and in every worker.
 
-A model file and the text of a kernel name a function and hold none of it. Nothing is ever imported because a file says
-so: only what the user names is.
+A model file and the text of a kernel name a function, and do not have its code. A module is never imported because a
+file names it, but only if the user does.
 """
 
 import hashlib
@@ -16,17 +16,17 @@ from dkernel.errors import ClusterError, RecipeError
 
 _MARK = "__dkernel_source__"
 _CARRIED: dict[str, "UserModule"] = {}
-_INSTALLED: set[str] = set()  # on a worker, of runs of others that share it
+_INSTALLED: set[str] = set()  # modules that runs have installed on this worker
 
 
 @dataclass(frozen=True)
 class UserModule:
-    """A module that workers need too: by its name, or with the text of its file, which they may not see.
+    """A module that workers need too, by its name or with the text of its file, which they may not see.
 
     Parameters
     ----------
-    path : of the file, for tracebacks
-    source : None for a module that is installed wherever it is imported
+    path : path of the file, for tracebacks
+    source : text of the file; None for a module that is installed on all machines
     """
 
     name: str
@@ -40,7 +40,7 @@ def user_modules() -> tuple[UserModule, ...]:
 
 
 def import_modules(names: Iterable[str]) -> None:
-    """Import modules by name, or files that end in .py; a RecipeError says which cannot be, and why.
+    """Import modules by name, or files that end in .py; a RecipeError names one that fails, and the reason.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def import_modules(names: Iterable[str]) -> None:
         try:
             _import(module)
         except ModuleNotFoundError as error:
-            # A module may be there and miss another.
+            # The module may exist, and another one that it imports may be missing.
             if error.name is None or module.source is not None or not f"{name}.".startswith(f"{error.name}."):
                 raise RecipeError(f"--import {name}: {error}.") from error
             raise RecipeError(f"--import {name}: there is no such module. A file is named with its .py.") from None
@@ -64,7 +64,7 @@ def import_modules(names: Iterable[str]) -> None:
 
 
 def install(modules: Iterable[UserModule]) -> None:
-    """Import the modules in another process; a ClusterError says which it lacks."""
+    """Import the modules in this worker; a ClusterError names one that fails."""
     for module in modules:
         known = sys.modules.get(module.name)
         if module.source is not None and known is not None and not hasattr(known, _MARK):
@@ -84,7 +84,7 @@ def install(modules: Iterable[UserModule]) -> None:
 
 
 def remove_installed() -> None:
-    """Forget the modules that runs have installed in this process; what others have imported stays."""
+    """Forget the modules that runs have installed in this process; other modules stay."""
     while _INSTALLED:
         sys.modules.pop(_INSTALLED.pop(), None)
 

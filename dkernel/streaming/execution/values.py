@@ -1,4 +1,4 @@
-"""Tasks on a cluster, as the client holds them; a task that is lost is submitted again."""
+"""Handles of tasks on a cluster; a task that is lost is submitted again."""
 
 import threading
 from collections.abc import Callable, Collection, Container, Iterator
@@ -15,15 +15,15 @@ Future = Any  # a type of distributed, which has no types and is imported only w
 
 
 class Remote(Handle):
-    """A task on the cluster, of a call or of a value that calls need, with the way to submit it again.
+    """A task on the cluster, for a call or for a value that calls need, with a function to submit it again.
 
     Parameters
     ----------
-    key : of the first attempt
+    key : key of the first attempt
     submit : number of the attempt and worker, None for any -> future
     at : the worker to compute it on
     needs : values that the task takes
-    value, payload : the value, where this process has it; it is sent with the first calls that need it
+    value, payload : the value, if this process has it; it is sent with the first calls that need it
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Remote(Handle):
         self.future: Future = None
 
     def ensure(self) -> Future:
-        """The future of the value, submitted anew when it was cancelled or released."""
+        """Return the future of the value; submit the task again if it was cancelled or released."""
         if self.future is not None and self.future.status in ("cancelled", "error"):
             self.recompute("it was cancelled")
         if self.future is None:
@@ -48,7 +48,7 @@ class Remote(Handle):
         return self.future
 
     def count(self, why: str) -> None:
-        """Count a loss; a ClusterError after too many."""
+        """Count a loss; raise a ClusterError after too many."""
         self.attempts, self.at = self.attempts + 1, None
         if self.attempts > RESUBMISSIONS:
             raise ClusterError(
@@ -66,7 +66,7 @@ class Remote(Handle):
         return self.future is not None and str(self.future.key) == name
 
     def is_stuck(self, workers: Container[str]) -> bool:
-        """True if the task waits for a worker that is not among these, or its value was lost and is not there again."""
+        """True if the task waits for a worker that is not among these, or its value is lost."""
         future = self.future  # the run that has it may release it meanwhile, in another thread
         if future is None or future.done():
             return False
@@ -74,17 +74,17 @@ class Remote(Handle):
 
     @property
     def waits(self) -> bool:
-        """True if its task was sent and has no end yet."""
+        """True if its task was sent and has not ended."""
         return self.future is not None and not self.future.done()
 
     def detach(self) -> list[Future]:
-        """The future, if there is one, no longer held here."""
+        """Give up the future, and return it if there is one."""
         future, self.future = self.future, None
         return [] if future is None else [future]
 
 
 class RemoteSet:
-    """The values that a run has on a cluster; those of the other runs of its client, in other threads, can be seen.
+    """The values that a run has on a cluster; other runs of its client, in other threads, can read the set.
 
     The tasks of a Dask collection keep their names, so runs of one client that read the same one share them.
     """
@@ -98,7 +98,7 @@ class RemoteSet:
             self._every.add(self)
 
     def add(self, value: Remote) -> None:
-        """Have one more value."""
+        """Add a value."""
         with self._lock:
             self._values.add(value)
 
@@ -107,7 +107,7 @@ class RemoteSet:
             return iter(list(self._values))
 
     def of_others(self, keys: Container[str]) -> list[Remote]:
-        """What other runs of the client have sent under these names."""
+        """The values that other runs of the client have sent under these keys."""
         with self._lock:
             others = [run for run in self._every if run is not self and run._client is self._client]
             return [value for run in others for value in run._values if value.key in keys and value.future is not None]

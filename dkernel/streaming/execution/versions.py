@@ -1,7 +1,7 @@
 """The version guard: every process of a run has the same dkernel, Python, numpy, numba, scipy and Dask.
 
-Dask only warns about a difference (`Client.get_versions(check=True)` raises nothing), and a worker with another numpy
-gives other bits, or fails in the middle with an error that says something else.
+Dask only warns about a difference (`Client.get_versions(check=True)` raises nothing). A worker with another numpy
+computes other bits, or fails later with an error about something else.
 """
 
 import platform
@@ -28,7 +28,7 @@ def versions() -> dict[str, str]:
 
 
 def require_equal(expected: Mapping[str, str], worker: str, there: Mapping[str, str]) -> None:
-    """A ClusterError with a table unless a worker has the expected versions.
+    """Raise a ClusterError with a table of the differences unless a worker has the expected versions.
 
     Examples
     --------

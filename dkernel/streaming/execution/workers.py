@@ -13,9 +13,9 @@ from dkernel.streaming.execution.failures import RefusedWorkerError
 from dkernel.streaming.execution.process import Settings, check_process, task_modules
 
 FRESH = 1.0  # seconds for which an answer about the workers counts as new
-START = 10.0  # seconds for which workers that are busy or slow to start are waited for, once one has answered
-REPLACED = 5  # times that each of a run's own workers is begun anew: one that Dask gives up each time is of no use
-LOOK = 0.05  # seconds between two looks at the first tasks: nobody notices them
+START = 10.0  # seconds to wait for workers that are busy or slow to start, once one has answered
+REPLACED = 5  # times that each of a run's own workers is replaced: if Dask gives it up each time, one more will not do
+LOOK = 0.05  # seconds between two checks of the first tasks, which nobody notices
 
 
 class WorkerPool:
@@ -23,11 +23,11 @@ class WorkerPool:
 
     Parameters
     ----------
-    settings : that a worker must meet
-    faults : gets a line for each worker that does not, and for each that is lost
-    tell : is called with the line of one that is lost
-    resources : of Dask that each task takes; workers that never have as many are not used
-    own : workers that were started for this run; others are begun in place of those that Dask gives up
+    settings : settings that a worker must meet
+    faults : gets a message for each worker that does not meet them, and for each that is lost
+    tell : called with the message for a lost worker
+    resources : Dask resources that each task takes; workers with fewer are not used
+    own : number of workers that were started for this run; those that Dask gives up are replaced
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class WorkerPool:
         self.connection, self.settings, self.faults, self.tell = connection, settings, faults, tell
         self.fit: dict[str, int] = {}
         self.memory: dict[str, int] = {}
-        """Bytes that each worker which was fit may use, by the limits of its machine or container."""
+        """Bytes that each accepted worker may use, by the limits of its machine or container."""
         self.refused: dict[str, str] = {}
         self.replaced = False
-        """All workers that were fit are gone."""
+        """True if all accepted workers are gone."""
         self.most: int | None = None
         """Threads that are used at most; None for all."""
         self._given_up: list[Any] = []
@@ -59,7 +59,7 @@ class WorkerPool:
         self._lock = threading.RLock()
 
     def known(self, fresh: float = FRESH) -> dict[str, int]:
-        """Threads of each fit worker that is there, as it was at most `fresh` seconds ago."""
+        """Threads of each accepted worker that is there; the answer is at most `fresh` seconds old."""
         with self._lock:
             if time.monotonic() - self._asked >= fresh:
                 self._there = dict(self.connection.ask(self.connection.client.nthreads))
@@ -73,9 +73,9 @@ class WorkerPool:
             return dict(self.fit)
 
     def used(self) -> dict[str, int]:
-        """Threads of each worker that gets calls: of as many as have `most` in all, and of the same while they stay.
+        """Threads of each worker that gets calls: as many workers as have `most` threads, the same while they stay.
 
-        Each run has an order of its own, so that the runs of one cluster do not meet on the same workers.
+        Each run has its own order of the workers, so that the runs of a cluster do not all use the same workers.
         """
         fit = self.known()
         if self.most is None:
@@ -120,7 +120,7 @@ class WorkerPool:
             )
 
     def _replace(self) -> None:
-        """Begin a worker for each that Dask has given up: a nanny ends with a worker that loses its scheduler."""
+        """Start a worker for each that Dask has given up: a nanny ends with a worker that loses its scheduler."""
         cluster = self.connection.client.cluster
         nannies = list(cluster.workers.values())
         new = [nanny for nanny in nannies if nanny.status.name == "closed" and nanny not in self._given_up]
@@ -133,7 +133,7 @@ class WorkerPool:
         done = {worker: future for worker, (_, future) in self._checks.items() if future.done()}
         sound = [worker for worker, future in done.items() if future.status == "finished"]
         if sound:
-            # What a worker had is lost with it: it is then asked no more.
+            # The values of a lost worker are skipped.
             memory = self.connection.ask(
                 lambda: self.connection.client.gather({worker: done[worker] for worker in sound}, errors="skip")
             )
@@ -148,7 +148,7 @@ class WorkerPool:
                 self.refused[worker] = words if worker in words else f"The worker {worker} cannot be used ({words})."
 
     def warn_of_refused(self) -> None:
-        """Say which workers were refused since the last calls."""
+        """Warn of the workers that were refused since the last calls."""
         self.known()
         for worker, why in self.refused.items():
             if worker not in self._warned:
@@ -164,23 +164,23 @@ class WorkerPool:
         self.warn_of_refused()
 
     def any_refused(self) -> bool:
-        """True if some worker is refused, once all that are there have been asked."""
+        """Wait for the checks of all workers; True if some worker is refused."""
         deadline = time.monotonic() + START
         while (self.known(0.0) or True) and self._checks and time.monotonic() < deadline:
             time.sleep(LOOK)
         return bool(self.refused)
 
     def pin(self, at: str | None) -> dict[str, Any]:
-        """The worker that a task is meant for, as arguments of `Client.submit`; others do it when that is gone.
+        """Pin a task to a worker, as arguments of `Client.submit`; other workers run it if that one is gone.
 
-        Where some were refused, one of the others, whichever.
+        If some workers were refused, any of the accepted workers may run the task.
         """
         if self.refused and self.fit:
             return {"workers": sorted(self.fit), "allow_other_workers": False}
         return {"workers": [at], "allow_other_workers": True} if at in self.fit else {}
 
     def wait_for_workers(self, least: int) -> None:
-        """Wait until `least` are fit and the others have had a while to answer; a ClusterError when none is."""
+        """Wait until `least` workers are accepted and the others had time to answer; a ClusterError if none is."""
         patience, address = self.connection.patience, self.connection.address
         began = time.monotonic()
         while True:
@@ -210,7 +210,7 @@ class WorkerPool:
         )
 
     def who_waits(self) -> str:
-        """The subject of a sentence about nothing that happens."""
+        """The first words of the error when nothing happens."""
         refused = "".join(f" ({why})" for why in self.refused.values())
         if not self.fit:
             return f"There have been no workers{refused}"
