@@ -4,6 +4,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -143,8 +144,8 @@ def _features(X: Any, n: int, values: Mapping[str, str | None], wanted: ReadColu
                 date = wanted.is_time(key)
                 column = _column(n, values[key], not date and (learning or not wanted.is_category(key)))
                 if date:
-                    where = f"the folder {key}={values[key]}"  # of all rows of a file
-                    column = dates_of_texts(column, key, lambda _, where=where: where, wanted.time_format(key))
+                    describe = partial(_describe_folder, key, values[key])
+                    column = dates_of_texts(column, key, describe, wanted.time_format(key))
                 X = X.append_column(key, column)
         return X.select(list(wanted.columns))
     dtype = "object" if wanted.objects else X.dtype if X.dtype.kind == "f" else wanted.dtype
@@ -156,6 +157,11 @@ def _features(X: Any, n: int, values: Mapping[str, str | None], wanted: ReadColu
             value = values[name]
             made[:, j] = value if name in wanted.objects else np.nan if value is None else float(value)
     return made
+
+
+def _describe_folder(key: str, value: str | None, _: int) -> str:
+    """The words for a row: all rows of a file have the same value."""
+    return f"the folder {key}={value}"
 
 
 def _column(n: int, value: str | None, number: bool) -> Any:
