@@ -1,4 +1,4 @@
-"""A fit before anything is learned: its source, recipe, plan and names; what does not go together is refused."""
+"""The request of a fit: its source, recipe, plan and keys; a recipe that does not suit the data is refused."""
 
 import hashlib
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.selection.landmark_selection import given_landmarks
 from dkernel.training.selection.metric_learning import check_metric
 
-# Values of these parameters with which all rows may be held in memory, none of them held out.
+# Values of these parameters that allow a solver which holds all rows in memory and keeps no holdout.
 OF_ANY_SOLVER: Mapping[str, tuple[Any, ...]] = {
     "passes": ("auto", 1),
     "polish": ("auto", 0),
@@ -44,13 +44,13 @@ class Ask:
 
     Parameters
     ----------
-    recipe : of the user
-    features : the word of FEATURES that recipe.features stands for here
-    landmarks : an array of them, None where a rule chooses them
-    chosen : kernel and scaling that a search has settled, in place of a choice on the sample
-    validation : rows to judge by, in place of a holdout
-    key : of all tasks
-    identity : what decides the result, for a checkpoint
+    recipe : recipe of the user
+    features : word of FEATURES that recipe.features resolves to
+    landmarks : array of landmarks, None if a rule chooses them
+    chosen : kernel and scaling that a search has chosen, instead of a choice on the sample
+    validation : validation rows, instead of a holdout
+    key : key of all tasks
+    identity : everything that decides the result, for a checkpoint
     """
 
     source: Source
@@ -73,7 +73,7 @@ class Ask:
         chosen: SelectedModel | None = None,
         validation: Block | None = None,
     ) -> "Ask":
-        """The fit that is asked for; one that cannot be is refused."""
+        """Make the request of a fit, and refuse a fit that is not possible."""
         recipe = recipe if validation is None else recipe.replace(holdout=0.0)
         source = join_units(source)
         recipe, landmarks = given_landmarks(recipe.for_columns(source.columns), landmarks, source)
@@ -97,12 +97,12 @@ class Ask:
 
     @property
     def units(self) -> list[tuple[int, ...]]:
-        """Rows of the chunks of each unit."""
+        """Numbers of rows of the chunks of each unit."""
         return [unit.rows for unit in self.source.units]
 
     @property
     def mixed(self) -> list[list[list[int]]]:
-        """Of each pass the units that its rounds mix with each other; none of a solver without rounds."""
+        """Units that the rounds of each pass mix with each other; empty for a solver without rounds."""
         bundle = bundle_size(self.units, self.source.row_bytes)
         passes = range(self.plan.sizes.passes if SOLVERS[self.recipe.solver].in_rounds else 0)
         return [bundles(self.units, self.recipe.seed, epoch, bundle) for epoch in passes]
@@ -110,7 +110,7 @@ class Ask:
     def local_stages(self, executor: Executor, outputs: int) -> tuple[str, ...]:
         """Plan again, once the number of classes is known, and return the local stages that fit into memory.
 
-        One that was asked for by name and does not fit is refused.
+        A local stage that was asked for by name and does not fit is refused.
         """
         if not self.plan.local or outputs <= self.plan.outputs:
             return self.plan.local
@@ -121,12 +121,13 @@ class Ask:
 
 
 def with_solver(recipe: Recipe, source: Source, validation: Block | None = None) -> Recipe:
-    """The recipe with the solver that "auto" stands for: few rows are solved exactly, which is as quick and errs less.
+    """Return the recipe with the solver for "auto": few rows are solved exactly, as fast and with a smaller error.
 
-    Errors of "psgd" and "exact": digits 2.0, 0.4 %, banana 11.0, 8.0 %, 2,000 rows of magic 14.1, 14.0 %. What asks for
-    passes or for held-out rows gets them, and so do the rows from which local stages gain more than an exact solution:
-    phoneme 10.1 % beside 12.5, churn 4.3 beside 5.5, sml .032 deviations beside .051. Fewer components than features
-    learn no line: 3,000 rows of 2,000 features .16 deviations exactly, .75 in passes.
+    The errors of "psgd" and "exact" are 2.0 and 0.4 % on digits, 11.0 and 8.0 % on banana, 14.1 and 14.0 % on 2,000
+    rows of magic. A recipe that asks for passes or a holdout gets them, and so do rows from which local stages gain
+    more than an exact solution: phoneme 10.1 % instead of 12.5, churn 4.3 instead of 5.5, sml .032 deviations instead
+    of .051. Fewer components than features cannot learn a linear function: with 3,000 rows of 2,000 features the exact
+    solver has an error of .16 deviations, and passes have .75.
     """
     if recipe.solver != "auto":
         return recipe
@@ -140,7 +141,7 @@ def with_solver(recipe: Recipe, source: Source, validation: Block | None = None)
 
 
 def merge_copies(source: Source, recipe: Recipe, executor: Executor) -> Source:
-    """The source; of few rows each different one once, if the solver of the recipe merges equal rows."""
+    """Return the source; if its rows are few and the solver of the recipe merges equal rows, they are merged."""
     source = count_weighted(source, executor)
     merges = SOLVERS[recipe.solver].merges_duplicates
     return deduplicate(source, recipe, executor) if merges and is_few(source) else source
@@ -149,7 +150,7 @@ def merge_copies(source: Source, recipe: Recipe, executor: Executor) -> Source:
 def settle_source(
     source: Source, recipe: Recipe, executor: Executor, chosen: SelectedModel | None, validation: Block | None
 ) -> tuple[Source, Recipe]:
-    """The source to learn from, and the recipe with its solver; refuse data and a recipe that do not go together."""
+    """Return the source to learn from and the recipe with its solver; refuse a recipe that does not suit the data."""
     source = count_weighted(source, executor)
     if source.n_counted < 2:
         raise DataError(f"The data have {source.n_counted} row(s) that count; a model needs at least two.")
@@ -171,7 +172,7 @@ def settle_source(
 
 
 def check_together(source: Source, recipe: Recipe, chosen: SelectedModel | None = None) -> None:
-    """Refuse a recipe that does not go with the columns of a source; nothing is read."""
+    """Refuse a recipe that does not suit the columns of a source; nothing is read."""
     kernel = recipe.for_columns(source.columns).kernels[0]
     check_source(kernel, source)
     if source.objects:
@@ -182,13 +183,13 @@ def check_together(source: Source, recipe: Recipe, chosen: SelectedModel | None 
 
 
 def digest_of_rows(rows: Block | None) -> str:
-    """A name of the content of some rows; empty for none."""
+    """Return a digest of the content of rows; an empty text if there are no rows."""
     beside = [] if rows is None else [rows.X, rows.y, rows.weight]
     return "".join(array_digest(values) for values in beside if values is not None)
 
 
 def resolve_map(source: Source, recipe: Recipe, sizes: Sizes, landmarks: Any) -> str:
-    """The kind of the map: Nystrom for given landmarks, or a rule for them; a kernel without it is refused."""
+    """Return the kind of the map: "nystrom" for landmarks that are given or by a rule; refuse a kernel without it."""
     if recipe.features == "auto" and (landmarks is not None or recipe.landmarks != "uniform"):
         return "nystrom"
     kernel = recipe.kernels[0].bind_columns(source.columns)

@@ -1,4 +1,4 @@
-"""Makes the model of a solver's result: coefficients of the map's columns, probabilities, variance and facts."""
+"""Makes the model from the result of a solver: coefficients, probabilities, variance and facts."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -35,10 +35,10 @@ class FittedWay(NamedTuple):
 
     Parameters
     ----------
-    text : the way in words, with all local stages that were tried behind it
+    text : the way in words, with all local stages that were tried after it
     chosen : kernel and scaling
-    outcome : of the solver
-    residual : of the global stage
+    outcome : result of the solver
+    residual : residual of the global stage
     """
 
     text: str
@@ -51,7 +51,7 @@ class FittedWay(NamedTuple):
 
     @property
     def machine(self) -> LocalMachine | None:
-        """The local machine, if there is one that gained."""
+        """The local machine, None if no machine improves the holdout."""
         return None if self.local is None else self.local.machine
 
     @property
@@ -70,7 +70,7 @@ class FittedWay(NamedTuple):
 
 
 def build_model(way: FittedWay) -> Model:
-    """The model of a fit."""
+    """Make the model of a fitted way."""
     problem, outcome, source = way.problem, way.outcome, way.fit.ask.source
     targets, components = way.fit.targets, problem.objective.components
     check_finite(components.map.kernel, "coefficients", outcome.v)
@@ -83,7 +83,7 @@ def build_model(way: FittedWay) -> Model:
     coef, intercept = problem.coordinates.expand(outcome.v[:-1]) * targets.width, outcome.v[-1] * targets.width
     machine = way.machine
     landmarks, constant = components.map.landmarks, list(targets.constant)
-    coef[:, constant] = intercept[constant] = 0.0  # quantiles and smoothed losses move off a constant
+    coef[:, constant] = intercept[constant] = 0.0  # fits of quantiles and smoothed losses differ from the constant
     if machine is not None and constant:
         machine = machine.without(constant)
     model = Model(
@@ -104,7 +104,7 @@ def build_model(way: FittedWay) -> Model:
 
 
 def build_folds(way: FittedWay, model: Model) -> list[tuple[Model, NDArray[np.intp]]]:
-    """The model as it is without each fold of a solver that keeps no holdout, and the numbers of the fold's rows."""
+    """Return the model without each fold, for a solver that keeps no holdout, and the numbers of the fold's rows."""
     out, targets = way.outcome.left_out, way.fit.targets
     if out is None:
         return []
@@ -114,9 +114,9 @@ def build_folds(way: FittedWay, model: Model) -> list[tuple[Model, NDArray[np.in
 
 
 def _merge_equal(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The coefficients, where the first of equal landmarks has the sum and the others have 0.
+    """Return the coefficients, with their sum for the first of equal landmarks and 0 for the others.
 
-    The scores are the same. Rows with equal features and different labels have opposite coefficients of any size.
+    The scores stay the same. Equal rows with different labels would have opposite coefficients of any size.
     """
     first: dict[bytes, int] = {}
     first_equal = [first.setdefault(row, i) for i, row in enumerate(contents(landmarks))]
@@ -126,7 +126,7 @@ def _merge_equal(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float6
 
 
 def _settle_recipe(way: FittedWay) -> SettledRecipe:
-    """The recipe of the model: the one that was asked for, with the values of the fit in place of words."""
+    """Return the recipe of the model: the recipe of the user, with the values of the fit instead of words."""
     asked, chosen, sizes = way.fit.recipe, way.chosen, way.problem.sizes
     settled = {
         "loss": parse_loss(chosen.loss or asked.loss).text,
@@ -171,7 +171,7 @@ def _facts(way: FittedWay) -> dict[str, Any]:
     elif map.landmarks is not None and len(leverage_rows.X):
         facts["certificate"] = certificate(map, components.scaling.apply(leverage_rows.X), fit.ask.plan.flops)
     moments = survey.moments
-    # A standard scaling has them, unless a metric is folded in, and sparse rows are surveyed in folded columns.
+    # A standard scaling has them, unless it includes a metric; the survey of sparse rows has only folded columns.
     known = components.scaling.kind == "standard" and chosen.metric != "diagonal"
     if not known and not (map.sparse or map.objects):
         facts["survey"] = {"mean": moments.mean.tolist(), "deviation": np.sqrt(moments.variance).tolist()}
@@ -190,14 +190,14 @@ def _facts(way: FittedWay) -> dict[str, Any]:
 
 
 def _span(way: FittedWay) -> dict[str, Any]:
-    """The smallest and the largest label of each target, by which scores are clipped; nothing where they are not."""
+    """Return the smallest and the largest label of each target, which clip scores; empty if scores are not clipped."""
     objective, span = way.problem.objective, way.fit.survey.span
     is_line = way.machine is None and is_linear(objective.components.map.kernel)
     return {} if span is None or is_line or isinstance(objective.loss, Quantile) else {"span": span.tolist()}
 
 
 def _figures_of_holdout(way: FittedWay) -> dict[str, float]:
-    """The figures of the holdout, in place of the loss the score that was asked for."""
+    """Return the figures of the holdout, with the score of the recipe instead of the loss if the recipe names one."""
     scoring, targets, figures = way.fit.recipe.scoring, way.fit.targets, dict(way.holdout)
     if scoring == BY_LOSS:
         return figures
@@ -205,7 +205,7 @@ def _figures_of_holdout(way: FittedWay) -> dict[str, float]:
 
 
 def _variance_of_components(fit: FitProblem, variance: Mapping[str, Any]) -> Variance:
-    """Turn a variance from the solver's coordinates to components, and to the unit of the label."""
+    """Convert a variance from the solver's coordinates to components, and to the unit of the label."""
     noise = fit.objective.targets.width**2 * np.array(variance["noise"])
     alpha, n = variance["alpha"], variance["weight"]
     has_rest = fit.objective.components.map.landmarks is not None and alpha > 0

@@ -15,14 +15,14 @@ from dkernel.streaming.survey import Reservoir, SurveyResult
 CAUTION_ROWS = 4096  # rows in which the label is compared with the features, and values with each other
 FREQUENT = 0.01  # share of the rows: a value this frequent is not the tail of a distribution
 SEVERAL_VALUES = 12  # different values; a column with fewer may hold codes
-NAMED = 8  # names that fill a line
-CONSTANT_LABEL = "label"  # name of the caution that the estimators warn of
+NAMED = 8  # most names in a caution
+CONSTANT_LABEL = "label"  # name of the caution that estimators raise as a warning
 
 
 def cautions(
     survey: SurveyResult, counts: Mapping[Any, float], source: Source, targets: Targets, seed: int
 ) -> Iterator[tuple[str, str]]:
-    """Cautions, as (name, text)."""
+    """Yield the cautions as pairs (name, text)."""
     classes = targets.classes is not None
     single = [repr(label) for label, n in counts.items() if n == 1] if classes and source.weight is None else []
     if single:
@@ -68,7 +68,7 @@ def cautions(
     if far := [f"{name} {_show(x, starts.get(name))}" for name, column in values.items() for x in _far_values(column)]:
         text = "frequent and far from all others; where this means missing, leave the field empty"
         yield "far values", f"{_join_names(far)}: {text}"
-    if len(X) >= 20 and y.ndim == 1:  # fewer rows are alike by chance
+    if len(X) >= 20 and y.ndim == 1:  # fewer rows may agree by chance
         names = {name: places for name, places in columns.items() if not level[places].all()}
         if copies := (_same_groups if classes else _same_lines)(X, y, names):
             text = "exclude what is not known when predictions are made"
@@ -76,7 +76,7 @@ def cautions(
 
 
 def _alike(words: Iterable[Any]) -> list[str]:
-    """Pairs of texts that differ only in spaces or capitals.
+    """Return pairs of texts that differ only in spaces or capitals.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def _alike(words: Iterable[Any]) -> list[str]:
 
 
 def _step(survey: SurveyResult, j: int) -> float:
-    """The step of a column that has the range, mean and variance of n numbers at equal steps; 0 of another one."""
+    """Return the step of a column with the range, mean and variance of n numbers at equal steps, else 0."""
     n, low, high = survey.moments.n, survey.low[j], survey.high[j]
     step = (high - low) / max(n - 1, 1)
     if n < 20 or step**2 == 0:
@@ -103,11 +103,11 @@ def _step(survey: SurveyResult, j: int) -> float:
 
 
 def _orders_rows(sample: Reservoir, seed: int, j: int, regular: bool) -> bool:
-    """True if a column grows, or falls, from row to row; dates at equal steps do, whatever their order now."""
+    """True if a column rises or falls from row to row; dates at equal steps count as ordered in any order."""
     x = sample.X[:CAUTION_ROWS, j]
     if regular or len(x) < 20:
         return regular
-    if len(np.unique(x)) < len(x) / 2:  # sorted by a few values: groups of rows, which are no moments
+    if len(np.unique(x)) < len(x) / 2:  # a few values sort the rows into groups, and are no times
         return False
     steps = np.diff(x[np.argsort(rows_of_hashes(seed, "reservoir", sample.hashes[:CAUTION_ROWS]))])
     return bool((steps >= 0).all() or (steps <= 0).all())
@@ -118,7 +118,7 @@ def _show(value: float, start: float | None) -> str:
 
 
 def _far_values(x: NDArray[Any]) -> list[float]:
-    """The smallest and the largest value, each if it is frequent and farther from the others than these lie apart.
+    """Return the smallest and the largest value, each if it is frequent and farther away than the range of the others.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def _far_values(x: NDArray[Any]) -> list[float]:
     ([-999.0], [])
     """
     least = max(2, FREQUENT * len(x))
-    if max((x == x.min()).sum(), (x == x.max()).sum()) < least:  # most columns end here, without a sort
+    if max((x == x.min()).sum(), (x == x.max()).sum()) < least:  # most columns return here, without a sort
         return []
     values, counts = np.unique(x.astype(np.float64), return_counts=True)
     if len(values) < SEVERAL_VALUES:
@@ -137,7 +137,7 @@ def _far_values(x: NDArray[Any]) -> list[float]:
 
 
 def _form_of_dates(x: NDArray[Any]) -> str | None:
-    """The form in which whole numbers write dates or months.
+    """Return the format of whole numbers that are dates or months, else None.
 
     Examples
     --------
@@ -160,17 +160,17 @@ def _form_of_dates(x: NDArray[Any]) -> str | None:
 
 
 def _columns(source: Source) -> dict[str, list[int]]:
-    """Column -> the places of its inputs."""
+    """Return the positions of the inputs of each column."""
     if source.encoding is not None:
         return {name: list(places) for name, places in source.encoding.places.items()}
     return {name: [j] for j, name in enumerate(source.columns)}
 
 
 def _same_groups(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequence[int]]) -> list[str]:
-    """The columns with one value for each class, and another one for each other."""
+    """Return the columns with one value for each class, which differs between classes."""
     _, codes = np.unique(y, return_inverse=True)
     n = int(codes.max()) + 1
-    first = np.sort(X[:64], axis=0)  # these rows tell most features from the label
+    first = np.sort(X[:64], axis=0)  # these rows show that most features are no copy of the label
     different = (first[1:] != first[:-1]).sum(axis=0) + 1
     names = []
     for name, places in columns.items():
@@ -184,7 +184,7 @@ def _same_groups(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequenc
 
 
 def _same_lines(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequence[int]]) -> list[str]:
-    """The columns of one number that is the label, but for its zero and its unit."""
+    """Return the columns of one number that is a linear function of the label."""
     target = y.astype(np.float64)
     target -= target.mean()
     width = float(np.sqrt(target @ target))
@@ -195,7 +195,7 @@ def _same_lines(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequence
         size = float(np.sqrt(x @ x))
         if size and width:
             left = target / width - x / size * float(target @ x) / (size * width)
-            if float(np.sqrt(left @ left)) < 1e-5:  # float32 leaves this share of the deviation of a copy
+            if float(np.sqrt(left @ left)) < 1e-5:  # float32 rounds a copy by this share of its deviation
                 names.append(name)
     return names
 

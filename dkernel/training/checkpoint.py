@@ -1,15 +1,15 @@
-"""Checkpoints: a folder, or a URL, with the progress of a fit, from which it continues to the same bytes.
+"""Checkpoints: a folder or a URL stores the progress of a fit, which continues from it to the same bytes.
 
-    survey-part-3                                   of a survey that is not over, the fourth sixteenth
+    survey-part-3                                   the fourth sixteenth of a survey that is not finished
     survey, choose, landmarks, prepare              the results of stages, each written once
     rounds-00000012                                 the state of a solver after 12 steps, every K rounds of a pass
                                                     or after each reading of all rows; the last two are kept
-    result                                          of a fit that is over, alone: all else is removed then
+    result                                          the result of a finished fit; all other files are removed
 
-Every file, checkpoint-NAME.safetensors, is one of `dkernel.model.tensor_file`, holds the values of
-`serialization.py`, and says of which run it is: recipe, data and versions. A fit is a chain of pure functions of these,
-so any whole file of the same run may be used, whichever of the others are there: a damaged one is left out with a
-warning, and what it held is computed again.
+Every file, checkpoint-NAME.safetensors, has the format of `dkernel.model.tensor_file`, stores the values of
+`serialization.py`, and names its run by recipe, data and versions. A fit is a chain of pure functions of these, so any
+whole file of the same run can be used without the others. A damaged file is ignored with a warning, and its content is
+computed again.
 """
 
 import errno
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class SolverState(Protocol):
-    """State of a solver, as `dkernel.solvers.driver` has it."""
+    """State of a solver, as `dkernel.solvers.driver` defines it."""
 
     @property
     def done(self) -> int: ...
@@ -50,10 +50,10 @@ class SolverState(Protocol):
 
 
 EVERY = 4
-"""Rounds between two checkpoints: a run that is killed repeats at most these, a sixteenth of a pass of 64."""
+"""Rounds between two checkpoints: a killed run repeats at most so many, a sixteenth of a pass of 64 rounds."""
 
 FILE_VERSION = 1  # version of the files; VALUES_VERSION, the version of the values in them, is part of the run
-VALUES_VERSION = 5  # raised where the stored values change
+VALUES_VERSION = 5  # raised when the stored values change
 _BEGIN, _END = "checkpoint-", ".safetensors"
 NAME = f"{_BEGIN}{{}}{_END}"
 SEARCH, FIT = "search", "fit"
@@ -67,11 +67,11 @@ SHOWN_FILES = 5  # changed files that a refusal names
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Folder of the progress of a fit, and how often it is stored.
+    """Folder with the progress of a fit, and the interval at which it is stored.
 
     Parameters
     ----------
-    folder : a path, made where it is not there, or a URL such as s3://bucket/run. A folder holds one fit
+    folder : path, which is made if it does not exist, or a URL such as s3://bucket/run. A folder holds one fit
     resume : continue the stored fit; False refuses a folder that holds one
     every : rounds between two checkpoints of a pass
 
@@ -91,22 +91,22 @@ class Checkpoint:
 
     @property
     def store(self) -> Store:
-        """Where the files are."""
+        """The store of the files."""
         return open_store(self.folder)
 
     @property
     def begun(self) -> bool:
-        """True if the folder holds anything that a fit has left there."""
+        """True if the folder holds files of a fit."""
         return bool(_files(self.store))
 
     @property
     def holds_a_run(self) -> bool:
-        """True if a fit, or a search with its fit, has left anything."""
+        """True if the folder holds files of a fit, or of a search with its fit."""
         return self.begun or any(self.within(name).begun for name in (SEARCH, FIT))
 
     @property
     def run(self) -> Mapping[str, Any] | None:
-        """Settings that decide the result of the stored fit, from `describe_run`; None where nothing can be read."""
+        """Settings that decide the result of the stored fit, from `describe_run`; None if no file can be read."""
         store = self.store
         for file in _files(store):
             try:
@@ -116,17 +116,17 @@ class Checkpoint:
         return None
 
     def within(self, name: str) -> "Checkpoint":
-        """The checkpoint of one of several runs, in a folder of its own."""
+        """Return the checkpoint of one of several runs, in its own folder."""
         return replace(self, folder=self.store.within(name).where)
 
     def clear(self) -> None:
-        """Forget a fit that has to begin again."""
+        """Remove the files of a fit that has to start again."""
         store = self.store
         for file in _files(store):
             store.remove(file)
 
     def check(self) -> None:
-        """Refuse, before anything is read and without a trace, a checkpoint that could only fail later."""
+        """Refuse a checkpoint that would fail later, before anything is read or written."""
         if isinstance(store := self.store, FolderStore):
             _check_folder(store.folder)
         else:
@@ -139,12 +139,12 @@ class Checkpoint:
 
     @contextmanager
     def open(self, run: Mapping[str, Any], nbytes: int, progress: Any) -> Iterator["FolderJournal"]:
-        """The journal of this run, for one process at a time; at a URL, which has no locks, two write the same files.
+        """Open the journal of this run for one process at a time; a URL has no locks, so two write the same files.
 
         Parameters
         ----------
-        run : what decides the result, from `describe_run`
-        nbytes : that the checkpoint will take at most
+        run : everything that decides the result, from `describe_run`
+        nbytes : most bytes of the checkpoint
         """
         self.check()
         store = self.store
@@ -153,7 +153,7 @@ class Checkpoint:
 
 
 class FolderJournal(Journal):
-    """The journal of a run that keeps all of it in a folder; made by `Checkpoint.open`."""
+    """The journal of a run that stores everything in a folder; `Checkpoint.open` makes it."""
 
     keeps = True
 
@@ -161,7 +161,7 @@ class FolderJournal(Journal):
         self.store, self.every, self.progress = checkpoint.store, checkpoint.every, progress
         self.run = dict(run)
         self._state: tuple[str, SolverState] | None = None
-        self._saved: list[str] = []  # names of the whole files of states, the oldest first
+        self._saved: list[str] = []  # names of the whole files of states, oldest first
         self._parts: dict[str, int] = {}
         files = _files(self.store)
         others = {self._check(file) for file in files} - {processor.kind()}
@@ -206,7 +206,7 @@ class FolderJournal(Journal):
         parts: list[Any] = []
         while (value := self.stored(_part(name, len(parts)))) is not None:
             parts.append(value)
-        # Parts after one that is missing or damaged would not follow the part that is made in its place.
+        # Parts after a missing or damaged one do not continue the part that replaces it.
         self._remove(_part(name, "*"), but=[_part(name, number) for number in range(len(parts))])
         self._parts[name] = len(parts)
         if parts:
@@ -274,7 +274,7 @@ class FolderJournal(Journal):
             raise explain_os_error(error, Path(path)) from error
 
     def _check(self, file: str) -> str:
-        """Refuse the folder of another run; the kind of processor that wrote the file, this one's of no whole file."""
+        """Refuse a file of another run; return the kind of processor that wrote it, or this kind if it is damaged."""
         try:
             document = _document(self.store, file)
         except ModelFileError:
@@ -286,7 +286,7 @@ class FolderJournal(Journal):
 
 
 def _files(store: Store, names: str = "*") -> list[str]:
-    """The files of a checkpoint whose names match, in their order."""
+    """Return the files of a checkpoint whose names match, in their order."""
     return fnmatch.filter(store.names(), NAME.format(names))
 
 
@@ -297,11 +297,11 @@ def _document(store: Store, file: str) -> dict[str, Any]:
 
 
 def describe_run(source: Source, recipe: Recipe, landmarks: str = "") -> dict[str, Any]:
-    """Everything that decides a fit's result, as JSON: two runs with the same may continue each other's checkpoints.
+    """Return everything that decides a fit's result, as JSON; runs with equal values can continue each other.
 
     Parameters
     ----------
-    landmarks : digest of given ones
+    landmarks : digest of the given landmarks
     """
     chunks = repr([unit.rows for unit in source.units]).encode()
     return {
@@ -381,7 +381,7 @@ def _check_folder(path: Path) -> None:
 
 @contextmanager
 def _alone(folder: Path, nbytes: int) -> Iterator[None]:
-    """The right of one run to a folder, with room in it, and without what a run that was killed has half written."""
+    """Lock a folder for one run, remove the partial files of a killed run, and check the free space."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = lock_file(folder / ".lock")

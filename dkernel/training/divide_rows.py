@@ -1,13 +1,13 @@
-"""A holdout by groups or by time: rows of a source that a fit is judged by, and the source without them.
+"""A holdout by groups or by time: the validation rows of a source, and the source without them.
 
-Groups: whole groups are left out, those with the smallest hashes of their names, until they hold the share of the rows
-that was asked for. So no group is on both sides, whatever the files, chunks and workers.
+A holdout by groups takes the groups with the smallest hashes of their names, until they have the share of the rows that
+was asked for. So no group is on both sides, for any files, chunks and workers.
 
-Time: the rows later than a moment are left out, the (1 - share) quantile of a uniform sample of the times, or the next
-moment before it that leaves any row out. So every row that is left out is later than every row that is learned from.
+A holdout by time takes the rows later than the (1 - share) quantile of a uniform sample of the times, or later than the
+last time before it if no row is later. So every held-out row is later than every row that is learned from.
 
-The rows that are left out are taken away as they are read: nothing that is learned sees them. Up to 16,384 of them, a
-uniform sample, judge.
+Held-out rows are removed when they are read, so nothing is learned from them. At most 16,384 of them, a uniform sample,
+are the validation rows.
 """
 
 from collections.abc import Mapping
@@ -32,18 +32,18 @@ from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
-MOST_GROUPS = 2**16  # with the smallest hashes: those that a share of the rows needs are among them
-MOST_TIMES = 2**16  # times whose quantile is known to a few thousandths
-MOST_SHARE = 0.5  # a holdout of more rows than are learned from is a mistake
+MOST_GROUPS = 2**16  # groups with the smallest hashes that are counted; they include those of a holdout
+MOST_TIMES = 2**16  # sampled times, which give a quantile to a few thousandths
+MOST_SHARE = 0.5  # largest share of a holdout; with more rows than are learned from it is a mistake
 
 
 def divide_source(source: Source, recipe: Recipe, executor: Executor) -> tuple[Source, Block, str]:
-    """The source without the holdout that a recipe asks for, the rows of this, and in words which they are.
+    """Return the source without the holdout of a recipe, the validation rows, and a text that describes them.
 
     Raises
     ------
     DataError
-        for a column with missing values, one group or one moment, and a holdout of more than half of the rows
+        for a column with missing values, one group or one time, and for a holdout of more than half of the rows
     """
     assert recipe.division is not None
     kind, column = recipe.division
@@ -69,7 +69,7 @@ def divide_source(source: Source, recipe: Recipe, executor: Executor) -> tuple[S
 
 
 def held_groups(groups: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:
-    """Which rows (n,) are left out, of rows with these groups (n,): the same as `divide_source` leaves out."""
+    """Return the mask (n,) of the rows that are held out for these groups (n,), as by `divide_source`."""
     if not recipe.holdout:
         raise RecipeError("holdout=0 leaves no row out, and groups say which. Use one of them.")
     hashes, inverse = hash_groups(group_words(groups))
@@ -112,7 +112,7 @@ def _column(recipe: Recipe) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Groups(Statistic[dict[int, int], dict[int, int]]):
-    """Hash of a group -> its rows, of the groups with the smallest hashes; -1 -> all rows."""
+    """Hash of a group -> number of its rows, for the groups with the smallest hashes; -1 -> all rows."""
 
     column: str
 
@@ -135,7 +135,7 @@ class _Groups(Statistic[dict[int, int], dict[int, int]]):
 
 @dataclass(frozen=True, eq=False)
 class _Times(Statistic[tuple[Any, ...], Any]):
-    """A uniform sample of times: of the rows with the smallest hashes of their numbers."""
+    """A uniform sample of times: those of the rows whose numbers have the smallest hashes."""
 
     column: str
     seed: int
@@ -153,20 +153,20 @@ class _Times(Statistic[tuple[Any, ...], Any]):
 
 
 def _smallest(hashes: Any, *columns: Any, most: int) -> tuple[Any, ...]:
-    """The rows with the smallest hashes, in their order."""
+    """Return the rows with the smallest hashes, in the order of these."""
     order = np.argsort(hashes, kind="stable")[:most]
     return tuple(None if values is None else values[order] for values in (hashes, *columns))
 
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """Rows of each chunk that are left out, and a uniform sample of them all in the order of their hashes."""
+    """Number of held-out rows of each chunk, and a uniform sample of them in the order of their hashes."""
 
     held: dict[int, int]
     rows: tuple[Any, ...] = field(default=())
 
     def block(self) -> Block:
-        """The sample."""
+        """Return the sample as a block."""
         _, X, y, weight = self.rows
         return Block(contiguous(X), y, weight)
 

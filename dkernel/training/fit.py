@@ -50,7 +50,7 @@ from dkernel.training.selection.ways import GRIDS_ALONE, Way, open_ways
 from dkernel.training.stage_result import LocalStage
 from dkernel.training.stages import Fit, choose_model, learn_labels, prepare_problem, read_survey
 
-MANY_FOR_GRIDS = 2**16  # above which grids are tried on all rows, whatever a race predicts
+MANY_FOR_GRIDS = 2**16  # rows above which grids are fitted to all rows before any race
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,14 +59,14 @@ class TrainResult:
 
     Parameters
     ----------
-    history : per round the progressive loss and accuracy, per pass the holdout's
+    history : progressive loss and accuracy of each round, and those of the holdout after each pass
     plan : predicted bytes and flops
-    chosen : what was left open, and what it became, in words
-    holdout : the raw rows that no gradient saw, None for none
-    folds : of a fit without a holdout, the model as it is without each fold, and the numbers in the sample of its rows
-    sample : raw rows that are no holdout, a uniform sample; of a fit without a holdout all rows
-    sample_path : alpha -> loss of the sample's solution on rows outside the sample, where several were tried
-    resumed : where the checkpoint was from which this run went on, None where it began at the beginning
+    chosen : setting that was left open -> its choice, in words
+    holdout : raw rows that no gradient used, None without a holdout
+    folds : for a fit without a holdout: the model without each fold, and the numbers of the fold's rows in the sample
+    sample : uniform sample of the raw rows outside the holdout; all rows for a fit without a holdout
+    sample_path : alpha -> loss of the sample's solution on rows outside the sample, if several were tried
+    resumed : point from which this run continued a checkpoint, None for a run from the start
     """
 
     model: Model
@@ -81,7 +81,7 @@ class TrainResult:
 
     @property
     def left_out(self) -> list[tuple[Model, Block, Block]]:
-        """A model, raw rows that it has not seen, and rows that it has."""
+        """Models, each with raw rows that it was not fitted to, and rows that it was fitted to."""
         if self.sample is None:
             return []
         if self.holdout is not None:
@@ -94,11 +94,11 @@ class TrainResult:
 
 
 def plan(source: Source, recipe: Recipe, executor: Executor, beside: Sequence[Cost] = ()) -> dict[str, Any]:
-    """Plan `train`: its memory, work and steps. Only the first unit of rows is read, to count the classes.
+    """Plan the memory, work and steps of `train`. Only the first unit of rows is read, to count the classes.
 
     Parameters
     ----------
-    beside : costs of what a command does after the fit
+    beside : costs of the steps of a command after the fit
     """
     check_together(source, recipe)
     source = join_units(source)
@@ -107,12 +107,12 @@ def plan(source: Source, recipe: Recipe, executor: Executor, beside: Sequence[Co
 
 
 def _outputs(source: Source, recipe: Recipe, executor: Executor) -> int:
-    """The number of scores of a row: one for each class among the labels of the first unit, if these are several.
+    """Return the number of scores of a row: one for each class in the first unit if there are more than two, else 1.
 
     Raises
     ------
     DataError
-        for whole numbers that `train` would not take for classes
+        for whole numbers that `train` would refuse as classes
     """
     numbers = recipe.task == "regress" or (source.label_kind == "float" and recipe.task != "classify")
     if source.label is None or numbers or recipe.positive is not None:
@@ -124,7 +124,7 @@ def _outputs(source: Source, recipe: Recipe, executor: Executor) -> int:
 
 
 Validation = Block | Callable[[Source, Recipe], Block] | None
-"""Rows to judge by, or what reads them with the encoding that the source has by then."""
+"""Validation rows, or a function that reads them with the encoding that the source has then."""
 
 
 def train(
@@ -140,17 +140,17 @@ def train(
     validation: Validation = None,
     callback: Callback | None = None,
 ) -> TrainResult:
-    """Fit a model; the same bytes for every executor.
+    """Fit a model; its bytes are the same for every executor.
 
     Parameters
     ----------
-    source : with a label
+    source : source with a label
     scratch : folder for rows on disk: the rows of cells, and all rows of sorted data that do not fit in memory
-    landmarks : an array of them (c, p) in the units of the source, instead of the recipe's rule
-    checkpoint : folder of the progress, from which a stopped fit continues to the same model
-    chosen : kernel and scaling that a search has settled, in place of a choice on the sample
-    validation : rows to judge by, in place of a holdout: then all rows of the source are learned from
-    callback : called with each line of the history, after each round of the passes; where it returns True they end
+    landmarks : array of landmarks (c, p) in the units of the source, instead of the recipe's rule
+    checkpoint : folder with the progress, from which a stopped fit continues to the same model
+    chosen : kernel and scaling that a search has chosen, instead of a choice on the sample
+    validation : validation rows, instead of a holdout; then all rows of the source are learned from
+    callback : called with each line of the history, after each round of the passes; if it returns True they end
     """
     if source.label is None:
         raise DataError("The data have no label to learn: open the source with one.")
@@ -174,7 +174,7 @@ def train(
 def with_judges(
     source: Source, recipe: Recipe, executor: Executor, validation: Validation
 ) -> tuple[Source, Block | None, str]:
-    """The source to learn from, the rows to judge by, and a text about these if they are taken from the source."""
+    """Return the source to learn from, the validation rows, and a text about them if they are taken from the source."""
     judges = validation(source, recipe) if callable(validation) else validation
     if recipe.division is None or judges is not None:
         return source, judges, ""
@@ -182,7 +182,7 @@ def with_judges(
 
 
 def _limit_workers(ask: Ask, run: FitRun) -> AbstractContextManager[None]:
-    """A context in which a fit uses no more of a cluster than it gains from; all of it if the workers hold the rows."""
+    """Limit a fit to the part of a cluster that makes it faster; it uses all workers if these hold the rows."""
     executor, used = run.executor, ask.plan.slots
     there = executor.slots
     if used >= there or any(executor.holders([unit.task for unit in ask.source.units])):
@@ -192,7 +192,7 @@ def _limit_workers(ask: Ask, run: FitRun) -> AbstractContextManager[None]:
 
 
 def _resume_or_fit(ask: Ask, run: FitRun, checkpoint: Checkpoint | None) -> TrainResult:
-    """The result, from the checkpoint if that has it; resources opened on the way are closed."""
+    """Return the result, from the checkpoint if it is there, and close all resources."""
     with silent_overflow(), ExitStack() as opened:
         if checkpoint is not None:
             kept = checkpoint.open(ask.identity, ask.plan.checkpoint_bytes, run.progress)
@@ -238,16 +238,16 @@ def _fit(ask: Ask, run: FitRun, opened: ExitStack) -> dict[str, Any]:
 
 
 def _fit_ways(known: Fit, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
-    """Fit the ways that the race leaves of these, and return the one of the smallest loss on the holdout.
+    """Fit the ways that the race selects, and return the one with the smallest loss on the holdout.
 
-    Of many rows grids alone are fitted first, since few rows tell too little of what they learn from all.
+    With many rows, grids alone are fitted first, since a small sample does not show what grids learn from all rows.
     """
     fitted: list[FittedWay] = []
     run, survey = known.run, known.survey
     notes = dict(run.chosen)
 
     def fit(ways: Sequence[Way], chosen: SelectedModel | None = None) -> None:
-        # A callback ends the whole fit, and data that were rewritten are in the order of one way.
+        # A callback ends the whole fit, and data that were rewritten have the order of the first way.
         if fitted and (run.stopped or fitted[0].problem.order):
             return
         own, way = run, ways[0]
@@ -257,7 +257,7 @@ def _fit_ways(known: Fit, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
         fitted.append(_fit_way(replace(known, run=own), chosen, ways, opened))
 
     split = known.split(known.sizes)
-    judged = len(split.holdout.X) > 0 and exchangeable(survey).alike  # one way alone puts rows into its order
+    judged = len(split.holdout.X) > 0 and exchangeable(survey).alike  # only one way may change the order of rows
     if judged and survey.moments.n > MANY_FOR_GRIDS and len(ways) > 1 and GRIDS_ALONE in ways:
         fit([GRIDS_ALONE])
     reached = fitted[0].holdout["loss"] if fitted else inf
@@ -279,11 +279,11 @@ def _fit_ways(known: Fit, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
 
 
 def _fit_way(known: Fit, chosen: SelectedModel | None, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
-    """Fit a global stage, and of the local stages that these ways have behind it the best.
+    """Fit a global stage and the local stages that these ways have after it, and keep the best of these.
 
     Parameters
     ----------
-    chosen : by a race; None before it
+    chosen : choice of a race; None before it
     """
     stages, features = [way.local for way in ways], ways[0].features
     way = Way(features, "auto" if len(ways) > 1 else stages[0])
@@ -297,7 +297,7 @@ def _fit_way(known: Fit, chosen: SelectedModel | None, ways: Sequence[Way], open
     problem = prepare_problem(fit, chosen)
     opened.callback(problem.reader.close)
     outcome = _solve(fit, problem)
-    problem = replace(problem, setup=problem.setup.without_factors())  # no stage after it needs their memory
+    problem = replace(problem, setup=problem.setup.without_factors())  # no later stage needs them
     findings = {way.local: chosen.findings.get(way) for way in ways if way.local != "none"}
     residual = _make_residual(fit, problem, outcome)
     local = _fit_local(fit, residual, findings) if findings else None
@@ -305,7 +305,7 @@ def _fit_way(known: Fit, chosen: SelectedModel | None, ways: Sequence[Way], open
 
 
 def _compiled_loops(ask: Ask) -> tuple[CompiledLoop, ...]:
-    """The compiled loops that a usual fit needs, in the order of the stages: the choice waits for the first alone."""
+    """Return the compiled loops of a usual fit, in the order of the stages; the choice waits only for the first."""
     drawn = not by_landmarks(ask.features)
     if drawn or not SOLVERS[ask.recipe.solver].in_rounds or ask.source.objects:
         return ()
@@ -321,7 +321,7 @@ def _compiled_loops(ask: Ask) -> tuple[CompiledLoop, ...]:
 
 
 def _solve(fit: Fit, problem: FitProblem) -> SolverResult:
-    """Solve by the recipe's solver, and polish the result where that is asked for."""
+    """Run the solver of the recipe, and then the polish if the sizes have one."""
     run = problem.run
     with closing(SOLVER_CLASSES[fit.recipe.solver](problem)) as solver:
         outcome = solve(solver, run.journal, run.callback)
@@ -345,7 +345,7 @@ def _fit_local(fit: Fit, residual: Residual, stages: Mapping[str, SettingIndex |
 
     Parameters
     ----------
-    stages : each with the settings from which its search begins
+    stages : local stage -> settings from which its search begins
     """
     local = fit_local(residual, fit.survey, fit.recipe, stages)
     residual.run.note("local", local.why)
@@ -353,11 +353,11 @@ def _fit_local(fit: Fit, residual: Residual, stages: Mapping[str, SettingIndex |
 
 
 def format_alpha(alpha: float, tried: Mapping[str, float], sample: Mapping[str, float]) -> str:
-    """The choice of alpha, and by how much it won over the next.
+    """Describe the choice of alpha, with its loss and that of the runner-up.
 
     Parameters
     ----------
-    tried, sample : alpha -> loss, of the fit and of the start that was fitted to the sample
+    tried, sample : alpha -> loss, for the fit and for the start that was fitted to the sample
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The losses of the rows of the holdout, by which the fits of local stages and of ways are compared."""
+"""The losses of the rows of the holdout, which compare the fits of local stages and of ways."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from dkernel.solvers.targets import Targets
 
 @dataclass(frozen=True, eq=False)
 class HoldoutLosses:
-    """The losses of the rows of the holdout by the scores of one fit.
+    """The losses of the rows of the holdout for the scores of one fit.
 
     Parameters
     ----------
-    loss : name of the loss, or of the scorer that was asked for
-    values : of `Loss.judging_value`, float64 (rows,)
-    wrong : 1 where the label is wrong, else 0, float64 (rows,); None for numbers, and where a scorer was asked for
-    weight : float64 (rows,)
+    loss : name of the loss, or of the scorer of the recipe
+    values : values of `Loss.judging_value`, float64 (rows,)
+    wrong : 1 where the label is wrong, else 0, float64 (rows,); None for numbers, and if the recipe has a scorer
+    weight : weight of each row, float64 (rows,)
     """
 
     loss: str
@@ -32,7 +32,7 @@ class HoldoutLosses:
 
     @classmethod
     def of(cls, loss: Loss, targets: Targets, Y: F32, scores: F32, weight: F64) -> "HoldoutLosses":
-        """The losses of rows with these targets and scores, float32 (rows, outputs)."""
+        """Compute the losses of rows with these targets and scores, float32 (rows, outputs)."""
         by_loss = loss.scoring == BY_LOSS
         wrong = targets.wrong(Y, scores).astype(np.float64) if by_loss and targets.classes is not None else None
         return cls(
@@ -48,18 +48,18 @@ class HoldoutLosses:
         return float(self.weight @ self.values / self.weight.sum()) if len(self.weight) else 0.0
 
     def gain_over(self, other: "HoldoutLosses") -> tuple[float, float]:
-        """How much smaller the mean loss is than another one, and the standard error of the difference."""
+        """Return by how much the mean loss is smaller than another one, and the standard error of the difference."""
         return paired_difference(other.values, self.values, self.weight)
 
     def spoils_labels(self, other: "HoldoutLosses") -> bool:
-        """True if clearly more labels are wrong than by the other scores; False of numbers."""
+        """True if clearly more labels are wrong than with the other scores; False for numbers."""
         if self.wrong is None or other.wrong is None:
             return False
         return clearly_more(self.wrong, other.wrong, self.weight)
 
 
 class JudgedFit(Protocol):
-    """A fit whose losses on the holdout are known; None for one that is not to be compared."""
+    """A fit with its losses on the holdout, which are None if it is not compared."""
 
     @property
     def losses(self) -> HoldoutLosses | None: ...
@@ -69,9 +69,9 @@ Judged = TypeVar("Judged", bound=JudgedFit)
 
 
 def best_fit(fits: Sequence[Judged]) -> Judged:
-    """The fit of the smallest loss, or where losses differ in kind of the fewest wrong labels.
+    """Return the fit with the smallest loss, or with the fewest wrong labels if the kinds of loss differ.
 
-    A loss may fall while more labels become wrong, so a fit that spoils the labels of another one is passed over.
+    A loss may fall while more labels become wrong, so a fit with clearly more wrong labels than another is left out.
     """
     if len(fits) < 2:
         return fits[0]

@@ -2,9 +2,9 @@
 
     v <- v - η P (g + λ M v)        a round: up to ROUND rows of a block, each used once
 
-The answer is the mean of the iterates since the last power of two of rounds but one, so between the last half and the
-last three quarters of them: what `passes` does for a pass of known length. What came before the stream (a fit to its
-first rows) counts as many rounds as its rows make. Everything is a function of the blocks and their order.
+The answer is the mean of the iterates since the second last power of two of rounds, which is between the last half and
+the last three quarters of them; a pass of known length has a similar mean. A fit to the first rows counts as many
+rounds as its rows make. The result depends only on the blocks and their order.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ from dkernel.streaming.kept_block import KeptBlock, cut_rows
 from dkernel.streaming.progress import Progress
 from dkernel.training.ask import digest_of_rows
 
-ROUND = 1024  # rows of a round of partial_fit: a step of fewer would cost more than their columns
+ROUND = 1024  # rows of a round of partial_fit: with fewer rows a step would cost more than their components
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +48,10 @@ class Stream:
 
     Parameters
     ----------
-    model : with the coefficients of that mean
+    model : model with the coefficients of that mean
     counts : sum of the weights of the rows of each class so far
-    older, newer : sums of iterates, and how many they are; `newer` begins at a power of two of rounds
-    history : per round the loss and the right answers before it was learned from
+    older, newer : sums of iterates, with the numbers of iterates; `newer` begins at a power of two of rounds
+    history : number of rows of each round, and their loss before the round learned from them
     """
 
     model: Model
@@ -66,7 +66,7 @@ class Stream:
 
 
 def start_stream(model: Model, block: Block, counts: Mapping[Any, float], rows: int, executor: Executor) -> Stream:
-    """Continue from a model of `rows` rows; `block` are the rows of the preconditioner."""
+    """Start a stream from a model of `rows` rows; `block` has the rows of the preconditioner."""
     assert block.y is not None
     targets = Targets(model.classes)
     if model.classes is None:
@@ -85,7 +85,7 @@ def start_stream(model: Model, block: Block, counts: Mapping[Any, float], rows: 
 
 
 def update_stream(state: Stream, block: Block, counts: Mapping[Any, float], executor: Executor) -> Stream:
-    """The stream after a block: its rows in an order of the seed, in rounds."""
+    """Return the stream after a block, whose rows are shuffled by the seed and learned in rounds."""
     model, seed = state.model, state.model.recipe.seed
     objective = weight_classes(state.objective, model, counts)
     key = f"dkernel-stream-{_digest(block)}-{state.rows}-{hashlib.sha256(state.v.tobytes()).hexdigest()[:16]}"
@@ -124,11 +124,11 @@ def constant_model(
     classes: NDArray[Any] | None,
     facts: dict[str, Any],
 ) -> Model:
-    """The model that gives all rows these scores (outputs,): what answers until there are rows to learn from.
+    """Make a model that gives all rows these scores (outputs,), for use before there are rows to learn from.
 
     Parameters
     ----------
-    rows : that have been seen; the first is the landmark of a coefficient of 0, which tells the kind of rows
+    rows : rows so far; the first is a landmark with the coefficient 0, which shows the kind of rows
     """
     kernel = recipe.kernels[0].bind_columns(columns).bind(lambda *_: 1.0)
     settled = {"kernel": repr(kernel), "features": "nystrom", "n_components": 1, "landmarks": "uniform"}
@@ -149,7 +149,7 @@ def constant_model(
 
 
 def with_classes(model: Model, classes: NDArray[Any]) -> Model:
-    """The model with all these classes, some of which it has not seen: for those its scores say no."""
+    """Return the model with all these classes; a class that it has not seen gets the score of an unseen class."""
     seen = model.classes
     if seen is None or len(seen) == len(classes):
         return model
@@ -162,7 +162,7 @@ def with_classes(model: Model, classes: NDArray[Any]) -> Model:
 
 
 def _center(y: F64, weight: F64 | None) -> Targets:
-    """The targets of a regression, each centred and scaled by these rows."""
+    """Return the targets of a regression, each centred and scaled by these rows."""
     if y.ndim == 1:
         center = np.average(y, weights=weight)
         width = float(np.sqrt(np.average((y - center) ** 2, weights=weight)))
@@ -173,8 +173,8 @@ def _center(y: F64, weight: F64 | None) -> Targets:
 
 
 def weight_classes(objective: Objective, model: Model, counts: Mapping[Any, float]) -> Objective:
-    """The objective with the weights that its recipe gives to classes of these counts."""
-    # A class that has not come yet counts as one row: without one its weight would be infinite.
+    """Return the objective with the weights that the recipe gives to classes with these counts."""
+    # A class without rows counts as one row: its weight would be infinite.
     known = {label: n or 1 for label, n in counts.items()}
     return replace(objective, class_weights=objective.targets.weigh_classes(model.recipe.class_weight, known))
 

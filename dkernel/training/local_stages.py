@@ -21,12 +21,12 @@ from dkernel.training.selection.ways import is_open
 from dkernel.training.stage_result import LocalStage, best_stage
 
 LOCAL_PIECE_ROWS = 32_768  # rows of a piece: the table of a grid stays in the cache for all of them
-# Rows of the holdout without which "auto" tries no local stage: a twentieth of 3,000 rows. A race wins four of the
-# public sets of 3,100 to 3,900 rows and loses none; of 900 to 1,400 rows a stage that is named does harm
+# Fewest rows of a holdout with which "auto" tries local stages: a twentieth of 3,000 rows. A race improves four of the
+# public sets of 3,100 to 3,900 rows and makes none worse; with 900 to 1,400 rows a named stage raises the error
 # (scripts/bench/CHOICES.md).
 AUTO_HOLDOUT = 150
-LOW_HOLDOUT = 3000  # of a low effort: with fewer rows a local stage and the race for it take half of the seconds
-# Bytes of the scores of all rows that "auto" may keep: one worker may have all rows, and has to stay within 1 GiB.
+LOW_HOLDOUT = 3000  # the same for a low effort: with fewer rows a local stage and its race take half of the seconds
+# Most bytes of the scores of all rows with "auto": one worker may have all rows, and has to stay within 1 GiB.
 MOST_ROW_BYTES = 2**29
 
 
@@ -35,7 +35,7 @@ LOCAL_STAGES: dict[str, Stage] = {stage.settings.word: stage for stage in (GridS
 
 
 def learns_rest(word: str) -> bool:
-    """True if few components are enough before the local stage of this word; False of "none" and "auto".
+    """True if few components are enough before the local stage of this word; False for "none" and "auto".
 
     Examples
     --------
@@ -46,14 +46,14 @@ def learns_rest(word: str) -> bool:
 
 
 def local_cost(kind: str, sizes: Sizes, recipe: Recipe, outputs: int) -> Cost:
-    """Cost of a local stage, and of the scores of the global stage before it, which budgets do not count."""
+    """Return the cost of a local stage, with the scores of the global stage before it, which budgets do not count."""
     cost = LOCAL_STAGES[kind].cost(sizes.n, sizes.p, recipe, outputs)
     scores = pass_flops(sizes.n, sizes.p, sizes.components) / SCORE_SPEED
     return replace(cost, more_seconds=cost.more_seconds + scores)
 
 
 def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[Cost], outputs: int) -> dict[str, Cost]:
-    """Costs of the local stages that a fit tries, by word: the one of the recipe, or for "auto" all affordable ones.
+    """Return the costs of the local stages that a fit tries: that of the recipe, or for "auto" all affordable ones.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[C
 
 
 def tries_local(recipe: Recipe, source: Source, holdout: int) -> bool:
-    """True if "auto" tries local stages with this many rows of a holdout."""
+    """True if "auto" tries local stages with so many rows of a holdout."""
     least = LOW_HOLDOUT if recipe.effort == "low" else AUTO_HOLDOUT
     fits = parse_loss(recipe.loss).smooth and source.layout.numeric
     return recipe.local == "auto" and is_open(recipe) and fits and holdout >= least
@@ -108,7 +108,7 @@ def fit_local(
 
 
 def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[RowSlice]]) -> Sequence[RowSlice]:
-    """The pieces of a source that a local stage reads; if it was shuffled on disk, they are those of its rounds."""
+    """Return the pieces of a source that a local stage reads: those of the rounds if it was shuffled on disk."""
     if rounds:
         return [piece for turn in rounds for piece in turn]
     return Partition(units, [max(1, -(-n // LOCAL_PIECE_ROWS)) for rows in units for n in rows], strided=False)

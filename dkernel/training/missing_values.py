@@ -1,4 +1,4 @@
-"""Starts a fit again where a value of the numbers is missing, and counts the missing values first."""
+"""Starts a fit again with an encoding that imputes missing values, if a value of the numbers is missing."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -18,9 +18,9 @@ def with_missing_values(
     checkpoint: Checkpoint | None = None,
     progress: Any = None,
 ) -> T:
-    """Call run(source, recipe); if it meets a missing value, call it again with an encoding that fills missing values.
+    """Call run(source, recipe); if it meets a missing value, call it again with an encoding that imputes these.
 
-    So tables of numbers without missing values are read no more often. Fits and searches start here.
+    So tables of numbers without missing values need no further reading. Fits and searches start here.
     """
     begun = None if checkpoint is None or source.filled is None else checkpoint.run
     if begun is None or "encoding" not in begun.get("data", {}):

@@ -21,20 +21,20 @@ from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.streaming.survey import RowSample, SurveyResult
 from dkernel.training.holdout_losses import HoldoutLosses
 
-GROUP_SAMPLE = 16_384  # rows that a local stage looks at first, enough for the outputs of a group's grids
+GROUP_SAMPLE = 16_384  # sampled rows of a local stage, enough to estimate the outputs of a group of grids
 SCORED_ROWS = 16_384  # rows that a thread scores at a time
 
 
 @dataclass(frozen=True, eq=False)
 class ResidualRows:
-    """Some rows in memory.
+    """Rows in memory, with their targets and the scores of the global stage.
 
     Parameters
     ----------
     X : raw features (rows, p)
     Y : targets (rows, outputs)
-    weight : float64 (rows,)
-    scores : of the global stage, float32 (rows, outputs)
+    weight : weight of each row, float64 (rows,)
+    scores : scores of the global stage, float32 (rows, outputs)
     """
 
     X: NDArray[Any]
@@ -51,11 +51,11 @@ class Residual:
     ----------
     fit : the problem that the global stage has solved
     start : coefficients of the global stage
-    pieces : of the source, which together have all of its rows
+    pieces : pieces of the source, which together have all of its rows
     sampled : raw rows in memory, without the holdout
-    weight : of all rows together; None if each has the weight 1
+    weight : sum of the weights of all rows; None if each row has the weight 1
     bound : largest absolute value of a residual
-    key : of the fit and of its global stage
+    key : key of the fit and its global stage
     """
 
     fit: FitProblem
@@ -70,12 +70,12 @@ class Residual:
     def of(
         cls, fit: FitProblem, v: F64, pieces: Sequence[RowSlice], survey: SurveyResult, weight: float | None
     ) -> "Residual":
-        """The residual of the global stage with these coefficients.
+        """Make the residual of the global stage with these coefficients.
 
         Parameters
         ----------
-        v : of the global stage. The key has their digest, since a callback may end the passes early
-        weight : of all rows together; None if each has the weight 1
+        v : coefficients of the global stage; the key has their digest, since a callback may end the passes early
+        weight : sum of the weights of all rows; None if each row has the weight 1
         """
         start, sampled = expand_coefficients(fit.coordinates, v), select_rows(fit.split.fitted, slice(GROUP_SAMPLE))
         bound, key = residual_bound(fit.objective.targets, survey), f"{fit.run.key}-{array_digest(start[0])}"
@@ -97,7 +97,7 @@ class Residual:
         return self._rows(self.sampled)
 
     def some(self, most: int) -> ResidualRows:
-        """A sample of up to `most` rows, without the holdout; it takes a reading where the reservoir has fewer rows."""
+        """Return a sample of at most `most` rows outside the holdout, by a reading if the reservoir has fewer rows."""
         fit, sizes = self.fit, self.fit.sizes
         if most <= len(fit.split.fitted.X) or sizes.reservoir >= sizes.n:
             return self._rows(select_rows(fit.split.fitted, slice(most)))
@@ -111,13 +111,13 @@ class Residual:
 
     @cached_property
     def holdout(self) -> ResidualRows:
-        """The rows to judge by."""
+        """The rows of the holdout."""
         return self._rows(self.fit.split.holdout)
 
     @property
     def judges(self) -> bool:
-        """True if the holdout has enough rows to judge by."""
-        return len(self.fit.split.holdout.X) >= 50  # rows below which nothing is judged
+        """True if the holdout has enough rows to compare fits."""
+        return len(self.fit.split.holdout.X) >= 50  # with fewer rows nothing is compared
 
     def _rows(self, block: Block) -> ResidualRows:
         objective = self.fit.on_sample
@@ -133,12 +133,12 @@ class Residual:
         return ResidualRows(X, Y, ones, scores)
 
     def losses(self, scores: F32) -> HoldoutLosses:
-        """Losses of the rows of the holdout by these scores."""
+        """Return the losses of the rows of the holdout for these scores."""
         rows, objective = self.holdout, self.objective
         return HoldoutLosses.of(objective.loss, objective.targets, rows.Y, scores, rows.weight)
 
     def figures(self, scores: F32) -> dict[str, float]:
-        """Loss and merit of scores of the holdout, in the form of a solver; empty without a holdout."""
+        """Return loss and merit of scores of the holdout, in the form of a solver; empty without a holdout."""
         rows, targets = self.holdout, self.objective.targets
         if not len(rows.Y):
             return {}

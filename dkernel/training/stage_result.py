@@ -18,12 +18,12 @@ class LocalStage:
 
     Parameters
     ----------
-    machine : None if the holdout does not gain by it
-    history : a line for each round
+    machine : local machine, None if it does not improve the holdout
+    history : one line for each round
     facts : for the model file, as JSON
-    why : the reason, in words
+    why : reason to keep the machine or not, in words
     holdout : figures of the holdout with this machine
-    losses : of the rows of the holdout with this machine; None without a machine
+    losses : losses of the rows of the holdout with this machine; None without a machine
     """
 
     machine: LocalMachine | None
@@ -43,12 +43,12 @@ class LocalStage:
         residual: Residual,
         scores: NDArray[np.float32],
     ) -> Self:
-        """Keep a machine if the holdout gains by it.
+        """Keep a machine if it improves the holdout.
 
         Parameters
         ----------
-        facts, words : of the machine
-        scores : of the holdout, by the global stage and this machine together
+        facts, words : facts and description of the machine
+        scores : scores of the holdout by the global stage and this machine together
         """
         figures, after = residual.figures(scores), residual.losses(scores)
         if not residual.judges:
@@ -66,7 +66,7 @@ class LocalStage:
 
 
 def best_stage(tried: Sequence[LocalStage]) -> LocalStage:
-    """The best stage with a machine by its losses on the holdout, with the history of all."""
+    """Return the best stage with a machine, by its losses on the holdout, with the history of all stages."""
     kept = [stage for stage in tried if stage.machine is not None]
     best = best_fit(kept) if kept else tried[0]
     others = [stage.why for stage in tried if stage is not best]

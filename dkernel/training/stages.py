@@ -39,14 +39,14 @@ from dkernel.training.selection.ways import Way
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A fit once its data are read.
+    """A fit after the survey of its data.
 
     Parameters
     ----------
-    recipe : as it was asked for, or of one way to fit the machine, with the task of these labels and a number for
+    recipe : recipe of the user, or of one way to fit the machine, with the task of these labels and a number for
         alpha="C=..."
     counts : weight of each class
-    reader : of the rows
+    reader : reader of the rows
     """
 
     ask: Ask
@@ -59,7 +59,7 @@ class Fit:
 
     @cached_property
     def sizes(self) -> Sizes:
-        """The sizes before the sample has said how many components are enough."""
+        """The sizes before the choice reduces the number of components."""
         source = self.ask.source
         return Sizes.of(source.n_counted, source.n_terms, self.recipe)
 
@@ -70,15 +70,15 @@ class Fit:
 
     @cached_property
     def features(self) -> str:
-        """The word of FEATURES that those of the recipe stand for."""
+        """The word of FEATURES that recipe.features resolves to."""
         return resolve_map(self.ask.source, self.recipe, self.sizes, self.ask.landmarks)
 
     def choose_features(self, chosen: SelectedModel) -> str:
-        """The word of FEATURES of the map: with a loss of all classes at once they are the features themselves."""
+        """Return the word of FEATURES of the map, which is "exact" with a loss of all classes at once."""
         return self.features if chosen.loss is None else "exact"
 
     def drawing(self, features: str) -> Drawing | None:
-        """Drawing of the map of these features; None for landmarks."""
+        """Return the drawing of the map of these features; None for landmarks."""
         if by_landmarks(features):
             return None
         recipe, source = self.recipe, self.ask.source
@@ -122,7 +122,7 @@ def learn_labels(ask: Ask, run: FitRun, survey: SurveyResult, reader: BlockReade
 def _settle_sizes(fit: Fit, chosen: SelectedModel) -> Sizes:
     """Settle the number of components and of passes, and report them."""
     (sizes, why), recipe, run = _limit_components(fit, chosen), fit.recipe, fit.run
-    if chosen.loss is not None:  # the features themselves, few numbers that are cheap to take to their optimum
+    if chosen.loss is not None:  # the map is exact, and its few coefficients are cheap to take to their optimum
         sizes = replace(sizes, polish=fit.solver.in_passes(MOST_PASSES))
     landmarks = len(fit.split(sizes).landmarks.X)
     if text := _describe_components(fit, sizes, fit.choose_features(chosen), landmarks, why):
@@ -135,7 +135,7 @@ def _settle_sizes(fit: Fit, chosen: SelectedModel) -> Sizes:
 
 
 def _limit_components(fit: Fit, chosen: SelectedModel) -> tuple[Sizes, str]:
-    """Sizes with no more components than are enough for the choice, and the reason if they are fewer."""
+    """Return sizes with no more components than are enough by the choice, and the reason if they are fewer."""
     recipe, sizes = fit.recipe, fit.sizes
     most = sizes.components
     enough = most if chosen.enough is None else max(chosen.enough, LEAST_COMPONENTS)
@@ -148,11 +148,11 @@ def _limit_components(fit: Fit, chosen: SelectedModel) -> tuple[Sizes, str]:
 
 
 def _describe_components(fit: Fit, sizes: Sizes, features: str, n_landmarks: int, why: str) -> str:
-    """The number of components with its reason; an empty text if the number was given and is kept.
+    """Describe the number of components and its reason; the text is empty if the number was given and is kept.
 
     Parameters
     ----------
-    n_landmarks : landmarks that there are
+    n_landmarks : number of available landmarks
     """
     exact, landmarks, asked = fit.solver.in_memory, by_landmarks(features), sizes.components
     auto = fit.recipe.n_components == "auto"
@@ -167,7 +167,7 @@ def _describe_components(fit: Fit, sizes: Sizes, features: str, n_landmarks: int
 
 
 def _describe_rows(fit: Fit, sizes: Sizes) -> str:
-    """The rows that landmarks are taken from."""
+    """Describe the rows that landmarks are taken from."""
     purpose = "measure the step" if fit.solver.in_rounds else "judge alphas"
     others = ["the holdout"] * bool(sizes.holdout) + [f"{sizes.held:,} that {purpose}"] * bool(sizes.held)
     return " ".join(["all rows", *["except " + " and ".join(others)] * bool(others)])
@@ -180,11 +180,11 @@ def choose_model(
     stage: str = "choose",
     reached: float = inf,
 ) -> SelectedModel:
-    """Choose kernel, scaling and metric, and of several ways the best ones, by the sample where they are open.
+    """Choose kernel, scaling, metric and the best of several ways on the sample, as far as they are open.
 
     Parameters
     ----------
-    reached : loss on the holdout of grids alone, where they are fitted already; else infinite
+    reached : loss on the holdout of grids alone if they are fitted already, else infinite
     """
     if fit.ask.chosen is not None:
         return fit.ask.chosen
@@ -214,13 +214,13 @@ def choose_model(
 
 
 def _race_objective(fit: Fit, split: ReservoirSplit, loss: Loss) -> RaceObjective:
-    """What the fits of a race get beside rows."""
+    """Make the objective of the fits of a race."""
     known = fit.survey, fit.ask.source, fit.recipe, fit.targets, split.fitted
     return RaceObjective(loss, fit.targets, {word: stage.prepare(*known) for word, stage in LOCAL_STAGES.items()})
 
 
 def _joint_loss(fit: Fit) -> Loss | None:
-    """The loss of all classes at once that the choice may take, where the machine is open and goes to its optimum."""
+    """Return the joint loss that the choice may take; None unless the machine is open and reaches its optimum."""
     recipe, sizes = fit.recipe, fit.sizes
     is_open = recipe.loss == recipe.features == recipe.n_components == "auto" and recipe.landmarks == "uniform"
     ends = fit.solver.reaches_optimum(recipe.polish == "auto" and sizes.polish > 0)
@@ -284,7 +284,7 @@ def _make_map(fit: Fit, chosen: SelectedModel, sizes: Sizes) -> tuple[FeatureMap
 
 
 def prepare_problem(fit: Fit, chosen: SelectedModel) -> FitProblem:
-    """The problem as its solver gets it: with settled sizes, the setup, and the order of the rows."""
+    """Make the problem for its solver, with settled sizes, the setup, and the order of the rows."""
     sizes = _settle_sizes(fit, chosen)
     problem = _with_setup(fit, pose_problem(fit, chosen, sizes))
     schedules, reader, order = choose_order(fit, sizes)
@@ -292,7 +292,7 @@ def prepare_problem(fit: Fit, chosen: SelectedModel) -> FitProblem:
 
 
 def _with_setup(fit: Fit, problem: FitProblem) -> FitProblem:
-    """The problem with preconditioners, the safe step, and a start fitted to the sample, for solvers that need them."""
+    """Return the problem with preconditioners, the safe step and a start on the sample, for solvers that need them."""
     fit.run.progress.phase("prepare")
     if not fit.solver.prepared:
         return problem
@@ -302,9 +302,9 @@ def _with_setup(fit: Fit, problem: FitProblem) -> FitProblem:
 
 
 def choose_order(fit: Fit, sizes: Sizes) -> tuple[Sequence[Schedule], BlockReader, str]:
-    """The pieces of each round, one schedule a pass, the reader of them, and the order if it is not the usual one.
+    """Return one schedule of pieces for each pass, their reader, and the order if it is not the usual one.
 
-    Sorted data are interleaved. If they are not kept in memory, each worker first stores what it reads on its disk.
+    Sorted data are interleaved. If they are not kept in memory, each worker first stores its rows on its disk.
     """
     run, reader, source, seed = fit.run, fit.reader, fit.ask.source, fit.recipe.seed
     if not fit.solver.in_rounds:
@@ -315,7 +315,7 @@ def choose_order(fit: Fit, sizes: Sizes) -> tuple[Sequence[Schedule], BlockReade
         bundle = bundle_size(units, source.row_bytes)
         return [shuffle_order(units, rounds, seed, epoch, bundle) for epoch in range(passes)], reader, ""
     schedule = interleave_order(units, rounds)
-    # The order does not name the disk: that depends on the memory at hand, of which the model knows nothing.
+    # The order does not name the disk: whether it is used depends on the memory, and the model must not.
     order = f"interleaved: {verdict.why}"
     if reader.keep:
         run.note("order", order)

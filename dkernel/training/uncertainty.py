@@ -1,4 +1,4 @@
-"""How sure a model is: probabilities and conformity scores, by rows that its fit left out."""
+"""Probabilities and conformity scores of a model, from rows that its fit left out."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,8 +26,8 @@ class LeftOut:
 
     Parameters
     ----------
-    rows : raw, with their labels
-    S : their scores by a fit that had not seen them, in the label's unit (n, outputs)
+    rows : raw rows with their labels
+    S : their scores by a fit without them, in the label's unit (n, outputs)
     where : "holdout" or "folds"
     """
 
@@ -37,7 +37,7 @@ class LeftOut:
 
     @classmethod
     def of(cls, model: Model, fit: FitProblem, outcome: SolverResult) -> "LeftOut | None":
-        """The rows of the holdout, or of the folds of a solver without a holdout; None if no rows were left out."""
+        """Take the rows of the holdout, or of the folds of a solver without one; None if no rows were left out."""
         if len(fit.split.holdout.X):
             return cls(fit.split.holdout, model.scores(fit.split.holdout.X), "holdout")
         if outcome.left_out is None:
@@ -53,7 +53,7 @@ class LeftOut:
 
 
 def with_uncertainty(model: Model, fit: FitProblem, outcome: SolverResult) -> Model:
-    """The model with probabilities, where its loss has none and they are wanted, and with conformity scores."""
+    """Return the model with conformity scores, and with the calibration of its recipe."""
     out = LeftOut.of(model, fit, outcome)
     if out is None:
         return calibrate(model, None, fit.objective.targets)
@@ -61,7 +61,7 @@ def with_uncertainty(model: Model, fit: FitProblem, outcome: SolverResult) -> Mo
 
 
 def calibrate(model: Model, out: LeftOut | None, targets: Targets) -> Model:
-    """The model with the curve of its recipe, which is settled."""
+    """Settle the calibration of the recipe, and return the model with its curve."""
     asked = model.recipe.calibration
     kind = asked
     if asked == "auto":
@@ -76,7 +76,7 @@ def calibrate(model: Model, out: LeftOut | None, targets: Targets) -> Model:
         )
     assert out.rows.y is not None
     assert targets.classes is not None
-    # The curve sees the weights of classes, as the scores do: else labels would not be the most probable classes.
+    # The curve uses the weights of classes, as the scores do: else labels would not be the most probable classes.
     counts = dict(zip(targets.classes.tolist(), model.facts["counts"], strict=True))
     of_class, weight = targets.weigh_classes(model.recipe.class_weight, counts), out.weight
     weight = weight if of_class is None else weight * of_class[targets.codes(out.rows.y)]
@@ -85,7 +85,7 @@ def calibrate(model: Model, out: LeftOut | None, targets: Targets) -> Model:
 
 
 def conform(model: Model, out: LeftOut, targets: Targets) -> Model:
-    """The model with the conformity scores of rows that were left out."""
+    """Return the model with the conformity scores of the rows that were left out."""
     assert out.rows.y is not None
     facts = {**model.facts, "conformal": {"rows": len(out.S), "of": out.where}}
     if model.classes is not None:
@@ -102,6 +102,6 @@ def conform(model: Model, out: LeftOut, targets: Targets) -> Model:
 
 
 def absolute_errors(S: NDArray[np.floating], y: Any) -> F64:
-    """|y - s| of each target (n, targets)."""
+    """Return |y - s| for each target (n, targets)."""
     Y = np.asarray(y, np.float64)
     return np.abs((Y[:, None] if Y.ndim == 1 else Y) - S)

@@ -1,8 +1,8 @@
-"""Update of a model by new rows, without the fit of its old ones.
+"""Update of a model with new rows, without another fit to its old rows.
 
 The scaling, the global stage and the settings of the local stage stay. New rows change the local stage by their
-residuals: the cells that they fall into learn them, and grids take one more sweep over them. Old rows hold grids where
-they are: the residual of an old row is what its score has moved since.
+residuals: each cell learns the rows that fall into it, and grids make one more sweep over them. Old rows keep the grids
+from moving: the residual of an old row is minus the change of its score.
 """
 
 from collections.abc import Mapping
@@ -33,19 +33,19 @@ from dkernel.training.local_stages import LOCAL_STAGES
 from dkernel.training.residual import ResidualRows
 from dkernel.training.uncertainty import absolute_errors
 
-ROWS_A_COMPONENT = 8  # new rows for each component of a model without a local stage: a preconditioner is made of them
-MOST_OLD = 2**18  # old rows that grids are held by, a uniform sample, in memory
+ROWS_A_COMPONENT = 8  # fewest new rows per component of a model without a local stage: they make a preconditioner
+MOST_OLD = 2**18  # most old rows that keep grids from moving, a uniform sample in memory
 
 
 def rows_in(
     source: Source, executor: Executor, encoding: Encoding | None, most: int | None = None
 ) -> tuple[Block, UnseenValues]:
-    """The rows of a source, or a uniform sample of them, in an order that no layout of files decides.
+    """Return the rows of a source, or a uniform sample of them, in an order that does not depend on the files.
 
     Parameters
     ----------
     most : rows of the sample, None for all rows
-    encoding : of the model, whose training may not have seen some of their values: these are counted
+    encoding : encoding of the model; values that its training has not seen are counted
     """
     source = count_weighted(source, executor)
     n = source.n_counted
@@ -55,17 +55,17 @@ def rows_in(
 
 
 def update_model(model: Model, new: Block, executor: Executor, old: Block | None = None) -> Model:
-    """The model after more rows.
+    """Return the model after it has learned new rows.
 
     Parameters
     ----------
-    new : rows that it was not fitted to
-    old : rows of the training without labels, all or a uniform sample, which hold grids where they are; None for none
+    new : rows that the model was not fitted to
+    old : training rows without labels, all or a uniform sample, which keep grids from moving; or None
 
     Raises
     ------
     DataError
-        for no rows, labels that training had not, and too few rows for a model without a local stage
+        for no rows, for labels that training had not, and for too few rows for a model without a local stage
     UnsupportedError
         for grids without old rows
     """
@@ -89,7 +89,7 @@ def update_model(model: Model, new: Block, executor: Executor, old: Block | None
 
 
 def _add_conformity(model: Model, new: Block) -> Conformal | None:
-    """Add the conformity scores of the new rows, by the model that had not seen them; groups get none."""
+    """Add the conformity scores of the new rows, by the model before it learns them; a table of groups stays."""
     table = model.conformal
     if table is None or table.groups:
         return table
@@ -105,7 +105,7 @@ def _add_conformity(model: Model, new: Block) -> Conformal | None:
 
 
 def _count_classes(model: Model, new: Block) -> dict[Any, float]:
-    """Rows of each class, the new ones among them."""
+    """Count the rows of each class, with the new rows."""
     if model.classes is None:
         return {}
     assert new.y is not None
@@ -126,7 +126,7 @@ def _learn_by_rounds(model: Model, new: Block, counts: Mapping[Any, float], exec
 
 
 def _residual_rows(model: Model, machine: LocalMachine, new: Block, counts: Mapping[Any, float]) -> ResidualRows:
-    unit = getattr(machine, "unit")  # noqa: B009 - of both kinds
+    unit = getattr(machine, "unit")  # noqa: B009 - both kinds have it
     center = model.intercept if model.classes is None else 0.0
     targets = Targets(model.classes, model.recipe.positive, center, unit)
     loss = model.loss

@@ -20,7 +20,7 @@ from dkernel.streaming.execution.base import Call, Executor, Handle
 from dkernel.training.cells.rows import CellRows, CellRun, SortedRows, rows_of_cell
 from dkernel.training.residual import Residual
 
-JUDGED_EVERY = 8  # every eighth row of a cell is one to judge its settings by
+JUDGED_EVERY = 8  # every eighth row of a cell is a validation row for its settings
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +29,13 @@ class CellFitter:
 
     Parameters
     ----------
-    loss : whose residuals are learned
-    root : of the metric, float32 (p, p)
-    limit : rows of a cell
+    loss : loss whose residuals are learned
+    root : root of the metric, float32 (p, p)
+    limit : most rows of a cell
     overlap : rows of its bands, as a share of its own
-    seed : of the directions
-    mean_weight : of a row
-    outputs : of the scores
+    seed : seed of the directions
+    mean_weight : mean weight of a row
+    outputs : number of scores of a row
     """
 
     loss: Loss
@@ -54,7 +54,7 @@ class CellFitter:
         return tree, [self._nearest(visit) for visit in visits]
 
     def _nearest(self, visit: Visit) -> Visit:
-        """The rows of the cell, and as many rows of its bands, nearest to the cuts, as the overlap allows."""
+        """Keep the rows of the cell, and as many rows of its bands, nearest to the cuts, as the overlap allows."""
         own = int(visit.own.sum())
         most = own + int(self.overlap * own)
         if len(visit.rows) <= most:
@@ -74,9 +74,9 @@ class CellFit:
 
     Parameters
     ----------
-    tree : of all cells
-    cells : in the order of their numbers
-    history : a line for each task
+    tree : tree of all cells
+    cells : cells in the order of their numbers
+    history : one line for each task
     """
 
     tree: CellTree
@@ -91,7 +91,7 @@ def fit_task(
 
     Parameters
     ----------
-    parts : each with its number in the tree
+    parts : parts, each with its number in the tree
     """
     fitted = {}
     for part, number in parts:
@@ -105,7 +105,7 @@ def fit_task(
 def judge_task(
     fitter: CellFitter, runs: Sequence[Sequence[CellRun]], part: int, number: int, settings: CellSettings
 ) -> F64:
-    """Fit a cell without some of its own rows, and judge it by these; (3, rows), see `judge_settings`."""
+    """Fit a cell without its validation rows, and return their weights and losses, see `judge_settings`."""
     rows = rows_of_cell(runs, part)
     visit = fitter.cells(rows, number)[1][0]
     judged = np.zeros(len(visit.rows), bool)
@@ -124,15 +124,15 @@ def judge_settings(
     settings: CellSettings,
     key: str,
 ) -> F64:
-    """Judge settings by held-out rows of some parts of the shuffle.
+    """Judge settings by validation rows of some parts of the shuffle.
 
     Parameters
     ----------
-    parts : each with the runs that have its rows
+    parts : part -> runs that have its rows
 
     Returns
     -------
-    weight of each held-out row, its loss without cells, and its loss with them, float64 (3, rows)
+    weight of each validation row, its loss without cells, and its loss with them, float64 (3, rows)
     """
     handle = executor.keep(fitter, f"{key}-judge-problem")  # its cells are smaller than those of the fit
     name = "-".join(map(str, astuple(settings)))
@@ -151,7 +151,7 @@ class CellState(State):
 
     Parameters
     ----------
-    parts : arrays of their cells
+    parts : arrays of the cells of each part
     ended : whether a callback has ended the fit
     """
 
@@ -164,12 +164,12 @@ class CellSolver(StateMachine[CellState, CellFit]):
 
     def __init__(self, residual: Residual, fitter: CellFitter, rows: SortedRows, settings: CellSettings) -> None:
         self.residual, self.fitter, self.rows, self.settings = residual, fitter, rows, settings
-        self.name = "cells"  # of its stage in the journal
+        self.name = "cells"  # name of its stage in the journal
         self.executor = residual.run.executor
         self.order = np.argsort(-rows.sizes, kind="stable").tolist()
         self._held: list[Handle] = []
         self._results: Generator[dict[int, dict[str, Any]]] | None = None
-        self._early: dict[int, dict[str, Any]] = {}  # parts that came before others of a smaller number
+        self._early: dict[int, dict[str, Any]] = {}  # parts whose results came before those of earlier parts
 
     def start(self) -> CellState:
         return CellState()
@@ -206,7 +206,7 @@ class CellSolver(StateMachine[CellState, CellFit]):
             journal.add_part(self.name, state.parts[-1])
 
     def close(self) -> None:
-        """Forget the tasks that are not done, and their arguments."""
+        """Release the tasks that are not done, and their arguments."""
         if self._results is not None:
             self._results.close()
         self.executor.release(self._held)

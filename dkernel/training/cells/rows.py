@@ -25,17 +25,17 @@ from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.stored_rows import DiskFolder, StoredBlock, StoredRows, load_piece
 from dkernel.training.residual import Residual
 
-PICKS = 8  # lists of rows that a cell is picked from, at most: with more workers a task fits several cells
+PICKS = 8  # most lists of rows that a cell is picked from: with more workers a task fits several cells
 
 
 @dataclass(frozen=True, eq=False)
 class RowRouter:
-    """What sends the rows of a unit to their cells.
+    """Stages and tree that assign the rows of a unit to their cells.
 
     Parameters
     ----------
-    start : of the global stage
-    tree : of the cells
+    start : coefficients of the global stage
+    tree : tree of the cells
     """
 
     objective: Objective
@@ -50,10 +50,10 @@ class CellRows:
 
     Parameters
     ----------
-    X : scaled (n, p)
-    Y : targets (n, outputs);  scores : of the global stage (n, outputs)
-    weight : (n,)
-    visit : all of them, and their depth in the bands
+    X : scaled features (n, p)
+    Y : targets (n, outputs);  scores : scores of the global stage (n, outputs)
+    weight : weight of each row (n,)
+    visit : all rows, and their depth in the bands
     """
 
     X: F32
@@ -65,13 +65,13 @@ class CellRows:
 
 @dataclass(frozen=True, eq=False)
 class CellRun:
-    """Rows that are sorted to cells.
+    """Rows that are sorted by cell.
 
     Parameters
     ----------
     cells : numbers of the cells that have some, ascending
-    ends : of the rows of each of them
-    rows : of all
+    ends : end of the rows of each of these cells
+    rows : rows of all of them
     """
 
     cells: NDArray[np.int64]
@@ -80,12 +80,12 @@ class CellRun:
 
     @classmethod
     def of(cls, cells: Sequence[int], parts: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> "CellRun":
-        """A run of the rows of these cells."""
+        """Make a run of the rows of these cells."""
         ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
         return cls(np.array(cells, np.int64), ends, np.concatenate([np.empty(0, dtype), *parts]))
 
     def part(self, cell: int) -> NDArray[Any]:
-        """The rows of a cell."""
+        """Return the rows of a cell."""
         at = int(np.searchsorted(self.cells, cell))
         if at == len(self.cells) or self.cells[at] != cell:
             return self.rows[:0]
@@ -93,20 +93,20 @@ class CellRun:
 
 
 def run_dtype(p: int, outputs: int) -> np.dtype[Any]:
-    """A row of a run."""
+    """Return the dtype of a row of a run."""
     columns = [("number", "<i8", ()), ("weight", "<f4", ()), ("depth", "<f4", ())]
     return np.dtype([*columns, ("X", "<f4", (p,)), ("Y", "<f4", (outputs,)), ("scores", "<f4", (outputs,))])
 
 
 class SortedRows:
-    """The rows of the source where the workers have them, sorted to the cells of a tree.
+    """The rows of the source on the disks of the workers, sorted by the cells of a tree.
 
     Parameters
     ----------
-    residual : whose source they are of, and whose progress shows the reading
-    numbers : of the tree's cells, by which these are cut again
-    key : of these rows
-    n : rows of the source
+    residual : residual with the source of the rows, and the progress of the reading
+    numbers : numbers of the tree's cells, with which these are cut again
+    key : key of these rows
+    n : number of rows of the source
     """
 
     def __init__(self, residual: Residual, router: RowRouter, numbers: Sequence[int], key: str, n: int) -> None:
@@ -150,12 +150,12 @@ class SortedRows:
         return [list(cells[at : at + together]) for at in range(0, len(cells), together)]
 
     def collect(self, cells: Sequence[int]) -> list[Handle]:
-        """Collect the rows of these cells: lists of runs that together have them."""
+        """Return handles of lists of runs that together have the rows of these cells."""
         self.sort()
         if not self.executor.processes():
             return self._runs
         workers = self.executor.find_workers(self._runs)
-        # A run whose worker is lost is made again where it is picked from, each by itself.
+        # A run whose worker is lost is made again by the task that picks from it, which has no other run.
         groups: dict[Any, list[int]] = {}
         for number, at in enumerate(workers):
             groups.setdefault(number if at is None else at, []).append(number)
@@ -167,7 +167,7 @@ class SortedRows:
         return self.executor.leave(calls)
 
     def close(self) -> None:
-        """Forget the rows."""
+        """Release the rows."""
         self.executor.release(self._runs)
         self._runs, self._counts = [], None
 
@@ -207,7 +207,7 @@ def pick(lists: Sequence[Sequence[CellRun]], cells: Sequence[int]) -> list[CellR
 
 
 def _rows(block: Block, piece: RowSlice, router: RowRouter) -> NDArray[Any]:
-    """The rows of a piece that cells learn from, in the dtype of a run."""
+    """Return the rows of a piece that cells learn from, in the dtype of a run."""
     X, Y, weight, keep = router.objective.all_rows(block, piece)
     scores = router.objective.components.scores(X, *router.start)
     out = np.zeros(int(keep.sum()), run_dtype(X.shape[1], Y.shape[1]))
@@ -218,7 +218,7 @@ def _rows(block: Block, piece: RowSlice, router: RowRouter) -> NDArray[Any]:
 
 
 def rows_of_cell(lists: Sequence[Sequence[CellRun]], cell: int) -> CellRows:
-    """The rows of a cell from all runs that have some, in the order of their numbers; runs on a worker."""
+    """Collect the rows of a cell from all runs, in the order of their numbers; runs on a worker."""
     rows = np.concatenate([run.part(cell) for runs in lists for run in runs])
     rows = rows[np.argsort(rows["number"], kind="stable")]
     X, Y, scores = (np.ascontiguousarray(rows[name]) for name in ("X", "Y", "scores"))

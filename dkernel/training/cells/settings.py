@@ -1,4 +1,4 @@
-"""The settings of cells: the axes of a search, where it begins and how it goes on."""
+"""The settings of cells: the axes of a search, its start and its moves."""
 
 from collections.abc import Callable
 from math import inf
@@ -11,7 +11,7 @@ CELL_WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 CELL_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # each is ten times the one before
 SIZES = (len(CELL_WIDTHS), len(CELL_RIDGES), len(SMOOTHNESS), 2)
 MIDDLE_CELLS = (2, 2)  # the width 1 and the ridge 1e-2 are tried first
-# The moves of one setting each:
+# Moves along one axis each:
 WIDTH_OF_CELLS, RIDGE_OF_CELLS, SMOOTHNESS_OF_CELLS, OWN_METRIC = (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)
 # A wide kernel needs a smaller ridge than a narrow one: the best width for a ridge and the best ridge for this width
 # are often not the best pair.
@@ -22,7 +22,7 @@ CELL_MOVES = (WIDTH_OF_CELLS, OWN_METRIC, RIDGE_OF_CELLS, WIDTH_WITH_RIDGE)
 
 
 def cell_settings(setting: SettingIndex) -> CellSettings:
-    """The settings of the cells with these numbers."""
+    """Return the settings of cells at this index."""
     return CellSettings(CELL_WIDTHS[setting[0]], CELL_RIDGES[setting[1]], list(SMOOTHNESS)[setting[2]], setting[3])
 
 
@@ -44,14 +44,14 @@ def search_cells(
 ) -> SettingIndex:
     """Search the setting with the smallest loss of cells on the rows of a fit.
 
-    Where the settings of a race gain nothing no others are tried, unless the effort is high: of eleven sets either they
-    gain four standard errors, or none beside them gains two (scripts/bench/CHOICES.md).
+    If the setting of a race gains nothing, no others are tried unless the effort is high: on eleven sets either it
+    gains four standard errors, or no setting beside it gains two (scripts/bench/CHOICES.md).
 
     Parameters
     ----------
     start : the best setting of a race, beside which to search; None for a search anywhere
-    effort : of the recipe; a high one searches both beside it and anywhere
-    before : loss without cells; infinite where they stay in any case
+    effort : effort of the recipe; a high one searches both beside `start` and anywhere
+    before : loss without cells; infinite if they stay in any case
     """
     if start is None:
         return best_cells_anywhere(loss)
@@ -61,7 +61,7 @@ def search_cells(
 
 
 def _local_minimum(loss: Callable[[SettingIndex], float], setting: SettingIndex) -> SettingIndex:
-    """Move until no move gains: a metric of its own, or another ridge, needs another width."""
+    """Repeat the moves until none gains: an own metric, or another ridge, needs another width."""
     while (further := descend(loss, setting, SIZES, CELL_MOVES)) != setting:
         setting = further
     return setting

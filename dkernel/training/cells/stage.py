@@ -35,27 +35,27 @@ from dkernel.training.selection.local_stage import RaceObjective, Stage
 from dkernel.training.selection.metric_learning import MOST_METRIC_COLUMNS
 from dkernel.training.stage_result import LocalStage
 
-# Cells of 2,048, 4,096 and 8,192 rows leave 3.9, 3.4 and 3.7 % of covtype wrong without overlap, and the work grows
-# with their square. Bands with half as many rows as the cell bring 3.20 to 2.66 %, as three partitions do.
+# Cells of 2,048, 4,096 and 8,192 rows have errors of 3.9, 3.4 and 3.7 % on covtype without overlap, and the work grows
+# with their square. Bands with half as many rows as the cell lower 3.20 to 2.66 %, as three partitions do.
 CELL_ROWS = 4096
 OVERLAP = 0.5  # the bands of a cell have this share of its rows
 ROOM = 0.9  # cuts on the sample aim at this share of a cell's rows, since cells come out some percent larger or smaller
 LEAST_SAMPLE = 128  # rows of the sample that a cut leaves on each side: so cells have their share within a tenth
-# Rows of the cell that settings are tried on, in some parts of the shuffle: it costs an eighth of a whole one.
+# Parts of the shuffle that settings are tried on, and rows of a cell there: it costs an eighth of a whole one.
 TRIED, TRIED_CELL_ROWS = 4, CELL_ROWS // 2
-# Standard errors that the best settings have to gain on the tried cells: of a dozen that learn nothing the best gains
-# one by luck.
+# Standard errors that the best settings have to gain on the tried cells: the best of a dozen that learn nothing gains
+# one by chance.
 HOPELESS_GAIN = 2.0
 # Weight and losses if no row with a weight is held out: then all settings are alike, and worth a fit.
 NO_ROWS = np.array([[1.0], [1.0], [0.0]])
 METRIC_ROWS = 2048  # rows that the metric of cells is learned on, the fewest of a fit
-# The metric is learned on an eighth of the rows, within these: on covtype 2,500 rows leave 3.7 % wrong, and 7,000 rows
-# 3.5 %.
+# Limits of the rows that the metric is learned on, an eighth of all: on covtype 2,500 rows have an error of 3.7 %, and
+# 7,000 rows 3.5 %.
 CELL_METRIC_ROWS = (METRIC_ROWS, 8192)
 
 
 def cell_sizes(recipe: Recipe) -> tuple[int, float, int]:
-    """Rows of a cell, rows of its bands as a share of them, and partitions of all rows into cells."""
+    """Return the rows of a cell, the share of them in its bands, and the number of partitions into cells."""
     cells = recipe.settings(Cells)
     rows = CELL_ROWS if isinstance(cells.rows, str) else cells.rows
     overlap = OVERLAP if isinstance(cells.overlap, str) else cells.overlap
@@ -64,7 +64,7 @@ def cell_sizes(recipe: Recipe) -> tuple[int, float, int]:
 
 
 def metric_rows(n: int) -> int:
-    """Rows that the metric is learned on.
+    """Return the number of rows that the metric is learned on.
 
     Examples
     --------
@@ -78,13 +78,13 @@ class CellStage(Stage):
     """Cells on the residual."""
 
     settings = Cells
-    learns_rest = True  # after 1,024 and 4,096 components cells leave kin40k .0490 and .0511 sd, in 22 and 32 CPU s
+    learns_rest = True  # with 1,024 and 4,096 components before cells kin40k has .0490 and .0511 sd, in 22 and 32 CPU s
     most_rows = 2048  # of one cell: 4,096 rows take five times as long, more than the rest of the race
 
     def cost(self, n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
-        """Cost of the cells.
+        """Return the cost of the cells.
 
-        A task has a kernel matrix, in float64 where float32 does not do, and the rows of its part of the shuffle; the
+        A task has a kernel matrix, in float64 if float32 is not enough, and the rows of its part of the shuffle; the
         client has the rows of all cells and their coefficients, and before that the matrix of the rows that their
         metric is learned on.
         """
@@ -111,7 +111,7 @@ class CellStage(Stage):
         )
 
     def prepare(self, survey: SurveyResult, *_: Any) -> CellInputs:
-        """Inputs of cells: standard scores. The root of the metric is 0 for a constant feature."""
+        """Return the inputs of cells, which are standard scores. The root of the metric is 0 for a constant feature."""
         scaling = survey.scaling("standard")
         return CellInputs(scaling.shift, scaling.factor)
 
@@ -129,7 +129,7 @@ class CellStage(Stage):
         shared: F32,
         setting: SettingIndex | None,
     ) -> tuple[F64, SettingIndex]:
-        """Fit one cell of all rows to the residual, with the settings of `setting`, or the best of half."""
+        """Fit one cell of all rows to the residual, with `setting`, or the best setting for half of the rows."""
         spread = np.flatnonzero(shared.any(axis=0))
         inputs, root = objective.prepared["cells"], np.ascontiguousarray(shared[np.ix_(spread, spread)])
         X, X_judged = (np.ascontiguousarray(inputs(block)[:, spread]) for block in (split.X[:rows], split.X_judged))
@@ -152,7 +152,7 @@ class CellStage(Stage):
     def fit(
         self, residual: Residual, survey: SurveyResult, recipe: Recipe, callback: Callback, setting: SettingIndex | None
     ) -> LocalStage:
-        """Cut the rows into cells, choose width and ridge on a few, fit all of them, and keep them where they help."""
+        """Cut the rows into cells, choose settings on a few, fit all cells, and keep them if the holdout improves."""
         residual.run.progress.phase("prepare cells")
         n, journal, moments = residual.fit.sizes.n, residual.run.journal, survey.moments
         scaling = survey.scaling("standard")
@@ -181,7 +181,7 @@ class CellStage(Stage):
         router = RowRouter(residual.objective, residual.start, inputs, tree)
         rows = SortedRows(residual, router, numbers, f"{residual.key}-cells", n)
         mean_weight = 1.0 if residual.weight is None else residual.weight / n
-        # The rows of one cell say nothing of a ranking of all.
+        # The rows of one cell cannot judge a ranking of all rows.
         loss, outputs = residual.objective.loss.judged_by(BY_LOSS), residual.objective.targets.outputs
         fitter = CellFitter(loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
 
@@ -220,12 +220,12 @@ class CellStage(Stage):
 
 
 def root_of_choice(scaling: Scaling, inputs: CellInputs, rows: F32) -> F32 | None:
-    """The root of the metric that a choice has learned for all directions, of the inputs of cells; None without one.
+    """Return the root of the metric that a choice has learned, for the inputs of cells; None without a full metric.
 
     Parameters
     ----------
-    scaling : of the global stage
-    rows : inputs of cells, whose mean square it keeps
+    scaling : scaling of the global stage
+    rows : inputs of cells, whose mean square the root keeps
     """
     if scaling.rotation is None or scaling.curves is not None:  # normal scores are other inputs
         return None
@@ -245,7 +245,7 @@ def _judge(
     history: list[dict[str, Any]],
     settings: CellSettings,
 ) -> LocalStage:
-    """The stage with this machine, or without one where the holdout does not gain."""
+    """Return the stage with this machine, or without a machine if the holdout does not improve."""
     cells, rows = len(machine.ends), len(machine.Z)
     facts: dict[str, Any] = {"cells": cells, "rows": rows, "width": settings.width, "ridge": settings.ridge}
     facts |= {"smoothness": settings.nu, "rounds": settings.rounds}
@@ -258,12 +258,12 @@ def _judge(
 def _choose(
     residual: Residual, fitter: CellFitter, rows: SortedRows, start: SettingIndex | None, effort: str
 ) -> tuple[SettingIndex, tuple[float, float, float]]:
-    """The setting of the smallest loss on held-out rows of a few cells, with their loss without cells, this loss, and
-    the standard error of the difference.
+    """Choose the setting with the smallest loss on validation rows of a few cells; return it with their loss without
+    cells, this loss, and the standard error of the difference.
 
     Parameters
     ----------
-    start, effort : of `search_cells`
+    start, effort : as in `search_cells`
     """
     step = max(1, len(rows.numbers) // TRIED)
     parts = {part: rows.collect([part]) for part in list(range(step // 2, len(rows.numbers), step))[:TRIED]}

@@ -1,4 +1,4 @@
-"""The update of cells: those that new rows fall into learn them, and are cut where they have too many."""
+"""The update of cells: each learns the new rows that fall into it, and is cut if it has too many."""
 
 import hashlib
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class CellUpdate:
 
     Parameters
     ----------
-    ridge : of a cell
+    ridge : ridge of a cell
     limit : most rows of a cell with its bands
     """
 
@@ -36,7 +36,7 @@ class CellUpdate:
 def update_task(
     update: CellUpdate, cell: Cell, rows: tuple[F32, F32, F32, NDArray[np.float64]], number: int
 ) -> tuple[CellTree, list[Cell]]:
-    """A cell with new rows, cut where it has too many; runs on a worker."""
+    """Add new rows to a cell, and cut it if it has too many; runs on a worker."""
     grown = update_cell(cell, update.loss, *rows, update.ridge)
     return divide_cell(grown, update.ridge, update.limit, update.overlap, update.seed + number)
 

@@ -1,1 +1,1 @@
-"""The grids of a fit: its inputs, its trial on a sample, the fit to a residual and the update."""
+"""The grids of a fit: their inputs, their trial on a sample, the fit to a residual and the update."""

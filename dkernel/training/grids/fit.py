@@ -1,9 +1,9 @@
 """The fit of grids to the residual of the global stage: each group of grids takes one reading of all rows.
 
-A round reads the rows once. Each task brings the scores of its rows up to date with the group of the round before, and
-adds their residuals, minus the derivative of the loss over the bound of its curvature, to the bins of the next group.
-The client learns the coefficients of the group (`dkernel.model.local.grids`). A step against an upper bound of the loss
-cannot raise it. The rounds end where the holdout gains no more; the groups up to its smallest loss are kept.
+A round reads the rows once. Each task adds the group of the round before to the scores of its rows, and adds their
+residuals, minus the derivative of the loss over the bound of its curvature, to the bins of the next group. The client
+learns the coefficients of the group (`dkernel.model.local.grids`). A step that lowers an upper bound of the loss cannot
+raise it. The rounds end when the holdout improves no more; the groups up to its smallest loss are kept.
 """
 
 from collections.abc import Callable
@@ -36,8 +36,8 @@ RESIDUAL_WIDTHS = 2.0, 0.05
 first. The quantiles 0.9 and 0.5 and the tube of a rough target are nearer to their shares, and have a smaller loss,
 than with windows of 1 to 0.1, of 0.5 to 0.05, and of 0.5 and 0.2 alone."""
 
-STAGE = "grids"  # of the journal
-IDLE_GRIDS = 256  # grids without a gain on the holdout, after which there are no more
+STAGE = "grids"  # name of the stage in the journal
+IDLE_GRIDS = 256  # grids without a gain on the holdout after which the rounds end
 LOSS_DIGITS = 40  # binary digits after the point of a loss, since losses are added as integers
 
 
@@ -47,10 +47,10 @@ class Turn:
 
     Parameters
     ----------
-    number : of the round, from 0
-    width : of the window that smooths a loss with kinks, 0 for a smooth loss
+    number : number of the round, from 0
+    width : width of the window that smooths a loss with kinks, 0 for a smooth loss
     change : coefficients of the group before; None in the first round
-    history : coefficients of all groups before, where rows have lost their scores
+    history : coefficients of all groups before, if the scores of rows are lost
     """
 
     number: int
@@ -67,8 +67,8 @@ class BinSums:
     ----------
     table : int64 (n_bins, outputs + 1)
     loss, right, weight : multiples of 2^-LOSS_DIGITS
-    partial : packed sums of some rows, int64 (n_bins, 1), see `FixedPoint`; None where it does not pack
-    rows : that `partial` holds
+    partial : packed sums of some rows, int64 (n_bins, 1), see `FixedPoint`; None if it does not pack
+    rows : number of rows in `partial`
     """
 
     table: NDArray[np.int64]
@@ -96,9 +96,9 @@ class GridRound(ExactStatistic[BinSums]):
 
     Parameters
     ----------
-    start : of the global stage
-    binning : of all grids
-    group : grids of a group
+    start : coefficients of the global stage
+    binning : binning of all grids
+    group : number of grids of a group
     run : name of the run in the process cache
     keep_rows : whether the inputs of the grids stay in memory
     """
@@ -153,7 +153,7 @@ class GridRound(ExactStatistic[BinSums]):
         )
 
     def part(self, number: int) -> Binning:
-        """The grids of a group."""
+        """Return the grids of a group."""
         return self.binning.part(number * self.group, (number + 1) * self.group)
 
     def _rows(self, block: Block, piece: RowSlice) -> _GridRows:
@@ -167,7 +167,7 @@ class GridRound(ExactStatistic[BinSums]):
         return rows
 
     def _scores(self, rows: _GridRows, block: Block, piece: RowSlice, turn: Turn) -> F32 | None:
-        """Scores of the rows of a piece at the beginning of a round, (n, outputs); None if they are lost."""
+        """Return the scores of the rows of a piece before a round, (n, outputs); None if they are lost."""
         name = "scores", piece.number
         known: tuple[int, F32] | None = process_cache.get(self.run, name)
         if known is not None and known[0] == turn.number:
@@ -198,8 +198,8 @@ class GridFit:
 
     Parameters
     ----------
-    binning, tables : of the grids that are kept
-    scores : of the holdout, float32 (rows, outputs)
+    binning, tables : binning and tables of the grids that are kept
+    scores : scores of the holdout, float32 (rows, outputs)
     history : a line for each round
     """
 
@@ -216,9 +216,9 @@ class GridState(State):
     Parameters
     ----------
     change : coefficients of the last group; None before the first
-    scores : of the holdout, float32 (rows, outputs)
-    loss, kept, kept_scores : smallest of the holdout, groups that have it, and its scores
-    bytes : of the coefficients in a model file
+    scores : scores of the holdout, float32 (rows, outputs)
+    loss, kept, kept_scores : smallest loss of the holdout, number of groups with it, and its scores
+    bytes : bytes of the coefficients in a model file
     ended : whether a callback has ended the fit
     """
 
@@ -237,8 +237,8 @@ class GridSolver(StateMachine[GridState, GridFit]):
     Parameters
     ----------
     n_grids : most grids
-    room : bytes of the coefficients in a model file, None for any number
-    reading : of the pieces
+    room : most bytes of the coefficients in a model file, None for no limit
+    reading : reading of the pieces
     """
 
     def __init__(
@@ -271,7 +271,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
             residual.fit.reader.keep,
         )
         self.handle = residual.run.executor.keep(self.statistic, f"{reading.run}-statistic")
-        self.tables: list[Tables] = []  # of the groups so far; a group that is fitted again has the same
+        self.tables: list[Tables] = []  # tables of the groups so far; a group that is fitted again has the same
 
     def start(self) -> GridState:
         scores = self.residual.holdout.scores
@@ -294,7 +294,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
 
     def finish(self, state: GridState) -> GridFit:
         self.residual.run.executor.release([self.handle])
-        kept = max(state.kept, 1)  # one that gains nothing is judged too
+        kept = max(state.kept, 1)  # the first group is judged even if it gains nothing
         grids, tables = self.statistic.binning.part(0, kept * self.statistic.group), Tables.joined(self.tables[:kept])
         return GridFit(grids, tables, state.kept_scores, list(state.history))
 
@@ -311,7 +311,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
             journal.add_part(STAGE, {"change": pack_tables(state.change), "line": state.history[-1]})
 
     def _loss(self, scores: F32) -> float:
-        """Loss of the holdout, infinite without one."""
+        """Return the loss of the holdout, infinite without a holdout."""
         return self.residual.figures(scores).get("loss", inf)
 
     def _after(self, state: GridState, change: Tables, line: dict[str, Any]) -> GridState:
@@ -369,8 +369,8 @@ def fit_grids(
 
     Parameters
     ----------
-    n_grids, seed, room : of `GridSolver`
-    callback : called with the line of each round; where it returns True there are no more grids
+    n_grids, seed, room : as in `GridSolver`
+    callback : called with the line of each round; if it returns True the fit ends
     """
     with RepeatedReading(residual.fit.reader, residual.pieces, f"{residual.key}-{STAGE}") as reading:
         solver = GridSolver(residual, inputs, settings, n_grids, seed, room, reading)

@@ -1,4 +1,4 @@
-"""The inputs of grids: which features are one category together."""
+"""The inputs of grids, and the features that encode one category together."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -12,12 +12,12 @@ from dkernel.model.local.inputs import Groups, has_two_values, named_groups, one
 
 
 def feature_names(source: Source) -> Sequence[str]:
-    """Names of the features of a source, after its encoding."""
+    """Return the names of the features of a source, after its encoding."""
     return source.columns if source.encoding is None else source.encoding.names
 
 
 def _numbers(source: Source) -> list[int]:
-    """The features that are neither a level of a category nor a part of a date."""
+    """Return the features that are neither a level of a category nor a part of a date."""
     encoding = source.encoding
     if encoding is None:
         return list(range(source.n_in))
@@ -32,13 +32,13 @@ def find_groups(source: Source, wanted: Sequence[Sequence[str]]) -> Groups:
 
 
 def category_groups(source: Source, X: NDArray[Any], wanted: str | Sequence[Sequence[str]]) -> Groups:
-    """Find the inputs that are one category together.
+    """Find the inputs that encode one category together.
 
     Parameters
     ----------
     X : sample of the source
-    wanted : of the recipe: "none" takes the categories of the encoding, "auto" also those that the sample shows, and
-        groups of names also these
+    wanted : setting of the recipe: "none" takes the categories of the encoding, "auto" adds those of the sample,
+        and groups of names are added
     """
     known: Groups = () if source.encoding is None else source.encoding.groups
     if wanted == "none":

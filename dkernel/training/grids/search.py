@@ -1,8 +1,8 @@
-"""The search for the settings of grids, on rows in memory: few short fits, each of which tells where all settings go.
+"""The search for the settings of grids, on rows in memory: few short fits, each of which moves all settings.
 
-The grids of one fit differ by chance: which inputs each uses, and how fine its intervals are. So the gain of each grid
-on rows that judge, by what it drew, is a sample of the derivative of the loss by all settings, and its regression on
-what was drawn moves all of them together. The work does not grow with the number of inputs.
+Each grid of a fit draws the inputs that it uses and the width of their intervals. So the gain of each grid on the
+validation rows is a sample of the derivative of the loss by all settings, and a regression of the gains on the draws
+moves all settings together. The work does not grow with the number of inputs.
 """
 
 from collections.abc import Sequence
@@ -25,16 +25,16 @@ from dkernel.numerics.threads import for_each
 from dkernel.training.grids.fit import RESIDUAL_WIDTHS
 
 STEPS = 10  # short fits of a search
-TRIED_GRIDS = 256  # of a short fit, in groups of an eighth
-WHOLE_STEPS, HALVED = 6, 1.5  # steps of a search before they become shorter, by half in so many of them
-FIRST_GAMMA, RIDGE = 4.0, 10.0  # of all numbers of a grid together, and of a bin
-FIRST_INPUTS = 6  # of a grid, or half of them
-FASTER, LONGEST_STEP = 3.0, 2.0  # factor of gamma in a whole step, and most steps of it; that of the odds of use is e
-LEAST_USED, LEAST_INPUTS = 0.05, 2  # share of the grids that use an input, or inputs of a grid, and at most 1 less
+TRIED_GRIDS = 256  # grids of a short fit, in groups of an eighth
+WHOLE_STEPS, HALVED = 6, 1.5  # whole steps of a search, and later steps in which the step size is halved
+FIRST_GAMMA, RIDGE = 4.0, 10.0  # first gamma of all numbers of a grid together, and ridge of a bin
+FIRST_INPUTS = 6  # first number of inputs of a grid, at most half of them
+FASTER, LONGEST_STEP = 3.0, 2.0  # factor of gamma in a whole step (the odds of use have e), and most steps at once
+LEAST_USED, LEAST_INPUTS = 0.05, 2  # least share of grids that use an input, or inputs of a grid; most: 1 - LEAST_USED
 SURE = 3.0  # standard errors of a slope that make a whole step
-SLOPE_RIDGE = 1e-2  # of the regression of the gains, beside one for each column
-MIDDLE_WIDTH = float(np.prod(RESIDUAL_WIDTHS) ** 0.5)  # of the window that smooths a loss with kinks
-SAMPLED_ROWS = 16_384  # that the correlations of a group, and its numbers of bins, are estimated from
+SLOPE_RIDGE = 1e-2  # ridge of the regression of the gains for each grid, beside 1 for each column
+MIDDLE_WIDTH = float(np.prod(RESIDUAL_WIDTHS) ** 0.5)  # width of the window that smooths a loss with kinks
+SAMPLED_ROWS = 16_384  # rows that estimate the correlations of a group and its numbers of bins
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +56,12 @@ class GridRows:
 
 @dataclass(frozen=True, eq=False)
 class GridTrials:
-    """Short fits of grids to some rows, judged on others.
+    """Short fits of grids to some rows, judged on validation rows.
 
     Parameters
     ----------
-    bound : of a residual
-    threads : that share the rows; their number changes no bit
+    bound : largest absolute value of a residual
+    threads : threads that share the rows; their number does not change the bits
     """
 
     loss: Loss
@@ -73,28 +73,28 @@ class GridTrials:
     threads: int = 1
 
     def alone(self) -> "GridTrials":
-        """The fits without a global stage before them: behind the mean of the targets."""
+        """Return the trials without a global stage: its scores are the mean of the targets."""
         mean = np.average(self.rows.Y, axis=0, weights=self.rows.weight).astype(np.float32)
         rows, judged = (replace(each, scores=np.tile(mean, (len(each.Y), 1))) for each in (self.rows, self.judged))
         return replace(self, rows=rows, judged=judged)
 
     def losses(self, scores: F32) -> F64:
-        """Loss of each row that judges, by these scores."""
+        """Return the loss of each validation row for these scores."""
         values = self.loss.judging_value(self.judged.Y, scores)
         return np.asarray(values.reshape(len(values), -1).sum(axis=1, dtype=np.float64))
 
     def mean_loss(self, scores: F32) -> float:
-        """Mean loss of the rows that judge."""
+        """Return the mean loss of the validation rows."""
         return float(np.average(self.losses(scores), weights=self.judged.weight))
 
     def fit(
         self, settings: GridSettings, n_grids: int, share: float = 0.5, first: int = 0
     ) -> tuple[F32, Binning, list[F64]]:
-        """Fit groups of grids: scores of the rows that judge, the grids, and the gain of each by its group.
+        """Fit groups of grids; return the scores of the validation rows, the grids, and the gains of each group.
 
         Parameters
         ----------
-        share : of the best step of a group
+        share : share of the best step of a group
         first : number of the first grid
         """
         rows, judged = self.rows, self.judged
@@ -119,7 +119,7 @@ class GridTrials:
         return np.asarray(-smooth.derivative(Y, scores) / np.float32(smooth.curvature))
 
     def _sums(self, grids: Binning, fixed: FixedPoint, scores: F32) -> I64:
-        """Sums of the residuals of the rows in the bins."""
+        """Sum the residuals of the rows in the bins."""
         rows, outputs = self.rows, scores.shape[1]
 
         def of_blocks(blocks: Sequence[slice]) -> I64:
@@ -154,17 +154,17 @@ class GridTrials:
 
 
 def _outputs(grids: Binning, tables: Tables, X: F32) -> F32:
-    """What each grid adds to the scores of rows, float32 (n_grids, rows, outputs)."""
+    """Return what each grid adds to the scores of rows, float32 (n_grids, rows, outputs)."""
     places = grids.codes(X.T).astype(np.int64) + grids.starts[:-1, None]
     return np.asarray(tables.coef[places] * tables.unit[:, None])
 
 
 def first_settings(inputs: GridInputs, scaling: Scaling) -> GridSettings:
-    """The settings that a search begins with: all inputs alike.
+    """Return the settings that a search begins with, which are alike for all inputs.
 
     Parameters
     ----------
-    scaling : to standard scores
+    scaling : scaling to standard scores
     """
     numbers, gamma = inputs.numbers, np.ones(inputs.n_out)
     gamma[: len(numbers)] = FIRST_GAMMA / np.clip(len(numbers), 1, 2 * FIRST_INPUTS) * scaling.factor[numbers]
@@ -172,15 +172,15 @@ def first_settings(inputs: GridInputs, scaling: Scaling) -> GridSettings:
 
 
 def search_settings(trials: GridTrials, settings: GridSettings, steps: int = STEPS) -> tuple[GridSettings, F32]:
-    """The settings of the smallest loss on the way, and the scores of the rows that judge with them.
+    """Return the settings with the smallest loss of all steps, and the scores of the validation rows with them.
 
     Parameters
     ----------
-    steps : the last ones of a search
+    steps : number of steps, the last ones of a search
     """
     best, least = (settings, trials.judged.scores), np.inf
     for step in range(STEPS - steps, STEPS):
-        # Grids of an earlier step would tell what they, and no others, gain by.
+        # Grids of an earlier step would show only what they gain themselves.
         fitted = trials.fit(settings, TRIED_GRIDS, 1.0, (step + 1) << 32)
         if (loss := trials.mean_loss(fitted[0])) < least:
             best, least = (settings, fitted[0]), loss
@@ -197,14 +197,14 @@ def _move(settings: GridSettings, finer: F64, more: F64, size: float) -> GridSet
 
 
 def gain_slopes(grids: Binning, gains: Sequence[F64], categorical: NDArray[np.bool_]) -> tuple[F64, F64]:
-    """The slopes of the gains of grids by how fine they divide each input, and by whether they use it, in standard
-    errors; 0 for how fine a category is divided.
+    """Return the slopes of the gains by how finely grids divide each input, and by whether they use it.
 
-    They are those of a ridge regression, in the form whose size is the number of grids.
+    The slopes are in standard errors, and 0 for how finely a category is divided. They are those of a ridge regression,
+    in the form whose size is the number of grids.
 
     Parameters
     ----------
-    gains : of each grid, by groups
+    gains : gain of each grid, by groups
     """
     gain = np.concatenate([each - each.mean() for each in gains])
     uses = grids.inverse > 0

@@ -37,19 +37,19 @@ from dkernel.training.selection.evaluation import Fidelity, FitValidationSplit, 
 from dkernel.training.selection.local_stage import RaceObjective, Stage, constant_scores
 from dkernel.training.stage_result import LocalStage
 
-GRID_ROWS = 2**31  # rows times grids that n_grids="auto" asks for, some ten seconds of one core
-MOST_GRIDS, LEAST_GRIDS = 2048, 256  # twice as many win a fifth of a percent of the loss
-MOST_GRID_BYTES = 2**29  # bytes of the coefficients, which the client holds: of very many classes there are fewer grids
-MORE_STEPS = 5  # of a search, from the settings for the targets to those for the residual
+GRID_ROWS = 2**31  # rows times grids that n_grids="auto" asks for, about ten seconds of one core
+MOST_GRIDS, LEAST_GRIDS = 2048, 256  # twice as many lower the loss by a fifth of a percent
+MOST_GRID_BYTES = 2**29  # bytes of the coefficients, which the client holds: with many classes there are fewer grids
+MORE_STEPS = 5  # steps of a search from the settings for the targets to those for the residual
 SEARCHED = (STEPS + MORE_STEPS) * TRIED_GRIDS
-# Rows that settings are tried on, and bytes of their inputs; of large data as many as cost what the grids cost.
+# Rows that settings are tried on, and bytes of their inputs; with large data the trials cost as much as the grids.
 LEAST_TRIED_ROWS, MOST_TRIED_ROWS, TRIED_BYTES = 2**16, 500_000, 2**26
-RACE_GRIDS = 128  # of a race: with more for more rows their curve would look steep
+RACE_GRIDS = 128  # grids of a fit in a race: if they grew with the rows, the curve would look too steep
 MOST_NAMED = 8  # groups of features that a sentence names
 
 
 def automatic_grids(n: int, effort: str = "normal") -> int:
-    """Most grids for n rows: some ten seconds of a core, 256 to 2,048 grids.
+    """Return the most grids for n rows: about ten seconds of a core, 256 to 2,048 grids.
 
     A low effort has a quarter of the seconds, and a high one four times the seconds and the most grids.
 
@@ -65,7 +65,7 @@ def automatic_grids(n: int, effort: str = "normal") -> int:
 
 
 def limit_grids(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
-    """Most grids of a recipe; "auto" has no more than the client holds."""
+    """Return the most grids of a recipe; "auto" has no more than the client can hold."""
     wanted = recipe.settings(Grids).n_grids
     if isinstance(wanted, int):
         return wanted
@@ -74,19 +74,19 @@ def limit_grids(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
 
 
 def grid_bytes(bins: int, outputs: int) -> int:
-    """Most bytes of a grid in a model file: its coefficients, which bins have them, and their units."""
+    """Return the most bytes of a grid in a model file: its coefficients, the mask of their bins, and their units."""
     return (2 * bins + 4) * outputs + bins // 8 + 1
 
 
 def grid_room(recipe: Recipe, sizes: Sizes, outputs: int) -> int | None:
-    """Bytes that the grids may have in a model file; None where their number is given."""
+    """Return the most bytes of the grids in a model file; None if the number of grids is given."""
     if isinstance(recipe.settings(Grids).n_grids, int):
         return None
     return limit_model_bytes(recipe, sizes.n, sizes.p) - sizes.model_bytes(outputs)
 
 
 def tried_rows(n: int, p: int, grids: int) -> int:
-    """Rows that settings are tried on.
+    """Return the number of rows that settings are tried on.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class GridStage(Stage):
         super().check(recipe, source)
 
     def cost(self, n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
-        """Cost of the grids, the search for their settings among it.
+        """Return the cost of the grids, with the search for their settings.
 
         A task holds a packed table and the table of its sums, the client the tables of all tasks and all coefficients.
         A row has its scores; a row that is kept has its inputs, target and weight too. After the grids the client
@@ -146,7 +146,7 @@ class GridStage(Stage):
         )
 
     def prepare(self, survey: SurveyResult, source: Source, recipe: Recipe, targets: Targets, rows: Block) -> Any:
-        """Inputs of the grids, their first settings, the bound of a residual, and the seed."""
+        """Return the inputs of the grids, their first settings, the bound of a residual, and the seed."""
         groups = category_groups(source, rows.X[:GROUP_SAMPLE], recipe.settings(Grids).one_hot)
         own = GridInputs(survey.moments.mean, groups)
         settings = first_settings(own, survey.scaling("standard"))
@@ -176,9 +176,9 @@ class GridStage(Stage):
         survey: SurveyResult,
         recipe: Recipe,
         callback: Callback,
-        setting: SettingIndex | None,  # noqa: ARG002 - few rows tell what many need wrongly
+        setting: SettingIndex | None,  # noqa: ARG002 - settings for few rows do not suit many
     ) -> LocalStage:
-        """Search settings on a sample, fit groups of grids as long as the holdout gains; keep them where it does."""
+        """Search settings on a sample, and fit groups of grids while the holdout improves; keep them if it does."""
         residual.run.progress.phase("prepare grids")
         source, outputs = residual.fit.reader.source, residual.objective.targets.outputs
         groups = category_groups(source, residual.sampled.X, recipe.settings(Grids).one_hot)
@@ -216,12 +216,12 @@ class GridStage(Stage):
         old: Block | None,
         executor: Executor,  # noqa: ARG002 - all rows are here
     ) -> GridMachine:
-        """Make one more sweep over the new rows, in which old rows hold the grids where they are."""
+        """Make one more sweep over the new rows, in which old rows keep the grids from moving."""
         return update_grid_machine(machine, model, rows, old)
 
 
 def _in_words(groups: Groups, names: Sequence[str]) -> str:
-    """The groups of several features in words, "a to c; x to y"."""
+    """Describe the groups of several features: "a to c; x to y"."""
     several = [f"{names[group[0]]} to {names[group[-1]]}" for group in groups if len(group) > 1]
     more = f" and {len(several) - MOST_NAMED} more" if len(several) > MOST_NAMED else ""
     return "; ".join(several[:MOST_NAMED]) + more
@@ -230,7 +230,7 @@ def _in_words(groups: Groups, names: Sequence[str]) -> str:
 def _search(
     residual: Residual, inputs: GridInputs, recipe: Recipe, settings: GridSettings, n_grids: int
 ) -> tuple[F64, F64, F32]:
-    """Search settings for the targets, and from there for the residual: what components leave of it tells less."""
+    """Search settings for the targets, and from there for the residual, from which alone a search learns less."""
     rows = tried_rows(residual.fit.sizes.n, inputs.n_out, n_grids)
     trials = _trials(residual, inputs, recipe.seed, rows)
     found, scores = search_settings(trials.alone(), settings)
@@ -240,7 +240,7 @@ def _search(
 
 
 def _trials(residual: Residual, inputs: GridInputs, seed: int, n: int) -> GridTrials:
-    """Short fits to a sample of the rows, judged by the holdout."""
+    """Make short fits to a sample of the rows, judged by the holdout."""
     objective, weighted = residual.objective, residual.weight is not None
     fitted, judged = (
         GridRows(inputs(some.X), some.Y, some.scores, some.weight if weighted else None)

@@ -1,4 +1,4 @@
-"""The update of grids: one more sweep, in which old rows hold the grids where they are."""
+"""The update of grids: one more sweep, in which old rows keep the grids from moving."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,7 @@ from dkernel.training.grids.search import SAMPLED_ROWS
 from dkernel.training.residual import ResidualRows
 
 LIGHT = 8  # an old row weighs at most an eighth of the penalty of a coefficient
-RESIDUALS = 4.0  # times the largest residual at first, up to which a residual counts
+RESIDUALS = 4.0  # largest residual that counts, over the largest one before the sweep
 
 
 def update_grid_machine(machine: GridMachine, model: Model, rows: ResidualRows, old: Block | None) -> GridMachine:
@@ -59,11 +59,11 @@ def update_grid_machine(machine: GridMachine, model: Model, rows: ResidualRows, 
 
 
 def _sample_old(old: NDArray[Any], n: int, ridge: float) -> NDArray[Any]:
-    """Take as few old rows as are needed to know how many rows a bin has, compared with the penalty of its coefficient.
+    """Take as few old rows as give the rows of a bin accurately enough beside the penalty of its coefficient.
 
     Parameters
     ----------
-    old : rows of the training, all of its n rows or a uniform sample
+    old : training rows, all n rows or a uniform sample
     """
     most = min(ridge / LIGHT * len(old) / n, len(old) / SAMPLED_ROWS)
     return old[:: max(1, int(most))]

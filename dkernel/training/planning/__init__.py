@@ -1,1 +1,1 @@
-"""The plan of a fit: memory and work, the sum of what its stages state."""
+"""The plan of a fit: the sum of the memory and work that its stages state."""

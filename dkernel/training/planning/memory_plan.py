@@ -1,4 +1,4 @@
-"""The plan: memory and work of a fit, the sum of what its stages state before it runs; what has no room is refused."""
+"""The plan: the memory and work that the stages of a fit state before it runs; a fit without enough is refused."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,19 +18,17 @@ from dkernel.streaming.row_memory import RowMemory
 from dkernel.streaming.survey import reading_seconds
 from dkernel.training.planning.stage_costs import GLOBAL_STAGES, Peaks, count_enough_slots, stage_costs, sum_files
 
-FEWEST_ADVISED = 64  # components; a refusal advises no map of less
+FEWEST_ADVISED = 64  # fewest components that a refusal advises
 FEW_SLOTS = 8  # slots that every fit uses: fewer would save little
-
-# The entries that people read, and their words; a record has the others too.
 
 
 class Limits(NamedTuple):
-    """Bytes that there are.
+    """Available bytes.
 
     Parameters
     ----------
-    worker : of each worker, None where none is known
-    client : of the client, None where none was given
+    worker : limit of each worker, None if it is not known
+    client : limit of the client, None if it was not given
     in_process : whether the work is done in the client's own process
     """
 
@@ -41,14 +39,14 @@ class Limits(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Predicted peak bytes and work of a fit: what follows from the costs of its stages is a property.
+    """Predicted peak bytes and work of a fit; figures that follow from the costs of its stages are properties.
 
     Parameters
     ----------
-    outputs : scores of a row
-    costs : stage -> its cost, in their order: survey, choice, setup, solve and the local stages that are tried
-    after : costs of what a command does after the fit
-    slots : calls that run at a time: of a large cluster no more than the work gains from
+    outputs : number of scores of a row
+    costs : stage -> its cost, in the order survey, choice, setup, solve and the local stages that are tried
+    after : costs of the steps of a command after the fit
+    slots : calls that run at a time; on a large cluster no more than make the fit faster
     kept : whether the source stays in the workers' memory between passes
     """
 
@@ -67,7 +65,7 @@ class Plan:
     def of(
         cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1, after: Sequence[Cost] = ()
     ) -> "Plan":
-        """The plan for a source."""
+        """Plan the fit of a source."""
         make = partial(cls._of_slots, source, recipe, executor, max(outputs, source.targets), after)
         whole = make()
         while not whole.fits_workers and executor.leave_out_smaller(whole.worker_bytes):
@@ -83,10 +81,10 @@ class Plan:
     def _of_slots(
         cls, source: Source, recipe: Recipe, executor: Executor, outputs: int, after: Sequence[Cost]
     ) -> "Plan":
-        """The plan for all slots of an executor."""
+        """Plan a fit that uses all slots of an executor."""
         sizes, slots = Sizes.of(source.n_counted, source.n_terms, recipe), executor.slots
         costs, rows = stage_costs(source, recipe, sizes, slots, outputs), RowMemory.of(source)
-        workers, limit = executor.workers, executor.memory_limit  # asked for once: workers may come meanwhile
+        workers, limit = executor.workers, executor.memory_limit  # read once: workers may join meanwhile
         peaks = Peaks.of(costs, rows, executor)
         total = limit * workers if limit else available_memory()
         kept = rows.has_room(workers * peaks.worker, total) and (limit is None or peaks.with_rows <= limit)
@@ -100,12 +98,12 @@ class Plan:
 
     @property
     def readings(self) -> int:
-        """Readings of the source, from memory where it is kept."""
+        """Readings of the source, from memory if it is kept there."""
         return sum(cost.readings for cost in self.costs.values())
 
     @property
     def worker_bytes(self) -> int:
-        """Bytes of each worker's process (of this process, where threads do the work)."""
+        """Bytes of each worker process, or of this process if threads do the work."""
         return self.peaks.with_rows if self.kept else self.peaks.worker
 
     @property
@@ -115,22 +113,22 @@ class Plan:
 
     @property
     def fits_workers(self) -> bool:
-        """True if the workers have a limit that is enough, or none."""
+        """True if the workers have enough memory, or no limit."""
         return self.limits.worker is None or self.worker_bytes <= self.limits.worker
 
     @property
     def model_bytes(self) -> int:
-        """Bytes of the model file, about; a local stage's part is at most this."""
+        """Approximate bytes of the model file; those of a local stage are an upper limit."""
         return sum_files(self.costs, lambda cost: cost.model_bytes)
 
     @property
     def checkpoint_bytes(self) -> int:
-        """Bytes of disk, of a run with a checkpoint."""
+        """Bytes of a checkpoint on disk."""
         return sum_files(self.costs, lambda cost: cost.checkpoint_bytes)
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes of disk, while a local stage has its rows there."""
+        """Bytes on disk while a local stage has its rows there."""
         return sum_files(self.costs, lambda cost: cost.scratch_bytes)
 
     @property
@@ -140,12 +138,12 @@ class Plan:
 
     @property
     def most_seconds(self) -> float:
-        """Seconds that max_seconds is compared with, of the usual cores."""
+        """Predicted seconds on usual cores, which max_seconds limits."""
         return core_seconds(self.costs.values()) / CORES
 
     @property
     def enough_slots(self) -> int:
-        """Slots beyond which the calls of more would cost more seconds than they save."""
+        """Number of slots beyond which more calls cost more seconds than they save."""
         return count_enough_slots(self.costs, self.sizes.rounds, self._read_seconds)
 
     @property
@@ -153,7 +151,7 @@ class Plan:
         return (1 if self.kept else self.readings) * reading_seconds(self.source)
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as JSON: what `format_plan` says, and a few more figures."""
+        """Return the plan as JSON: the figures of `format_plan`, and a few more."""
         sizes, costs = self.sizes, [*self.costs.values(), *self.after]
         return {
             "n": sizes.n,
@@ -183,7 +181,7 @@ class Plan:
         }
 
     def check_memory(self, executor: Executor) -> None:
-        """Refuse a fit that needs more memory than there is, with both numbers and ones that fit."""
+        """Refuse a fit that needs more memory than there is, and name both numbers and settings that fit."""
         own, here, limit = self.limits.worker, self.here_bytes, self.limits.client
         if own is not None and not self.fits_workers:
             raise MemoryBudgetError(
@@ -203,7 +201,7 @@ class Plan:
             )
 
     def check_seconds(self) -> None:
-        """Refuse a fit that is predicted to take longer than it may."""
+        """Refuse a fit that is predicted to take longer than max_seconds."""
         limit = self.recipe.max_seconds
         if limit is not None and self.most_seconds > limit:
             raise RecipeError(
@@ -213,7 +211,7 @@ class Plan:
             )
 
     def check_model(self) -> None:
-        """Refuse a model file that may be larger than it is to be."""
+        """Refuse a model file that may be larger than max_model_size."""
         limit = self.recipe.max_model_size
         if limit is not None and self.model_bytes > limit:
             fewer = "grids or components, or local='none'," if self.local else "components"
@@ -223,7 +221,7 @@ class Plan:
             )
 
     def _fewer(self, executor: Executor) -> str:
-        """Advice of a number of components that fits; empty where none does."""
+        """Advise a number of components that fits; the text is empty if there is none."""
         columns = self.sizes.components
         while (columns := columns // 4 * 2) >= FEWEST_ADVISED:  # even: sine and cosine come in pairs
             if Plan.of(self.source, self.recipe.replace(n_components=columns), executor, self.outputs)._fits():
@@ -236,12 +234,12 @@ class Plan:
 
 
 def _whole_mib(n: int) -> str:
-    """Bytes as an option takes them."""
+    """Format bytes as an option takes them."""
     return f"{-(-n // 2**20)}MiB"
 
 
 def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """A plan as people read it: names and sentences."""
+    """Describe a plan by pairs of a name and a sentence."""
     stages = f", then {' and '.join(plan['local'])}" if plan["local"] else ""
     limit, client = plan["memory_limit"], plan["client_memory_limit"]
     worker = f"{in_units(plan['worker_bytes'])} each worker" + (f" (limit {in_units(limit)})" if limit else "")
@@ -260,7 +258,7 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _readings(plan: Mapping[str, Any]) -> str:
-    """The readings in words: one of rows that stay in memory, else their number and that of local stages."""
+    """Describe the readings: one if the rows stay in memory, else their number and that of local stages."""
     if plan.get("kept"):
         return "1: the rows stay in memory"
     more = plan.get("local_readings")

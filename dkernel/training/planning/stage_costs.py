@@ -1,4 +1,4 @@
-"""The costs that the stages of a fit state, of a whole fit and of each way to fit a machine, and its largest phase."""
+"""The costs of the stages of a fit and of each way to fit a machine, and the peak bytes of a fit."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -20,11 +20,11 @@ from dkernel.training.local_stages import learns_rest, local_cost, local_costs
 from dkernel.training.selection.model_selection import choice_cost
 from dkernel.training.selection.ways import Way
 
-GLOBAL_STAGES = ("survey", "choice", "setup", "solve")  # of a fit, before the local stages
+GLOBAL_STAGES = ("survey", "choice", "setup", "solve")  # stages of a fit before the local stages
 
 
 def stage_costs(source: Source, recipe: Recipe, sizes: Sizes, slots: int, outputs: int) -> dict[str, Cost]:
-    """Stage -> its cost, in their order: GLOBAL_STAGES, and each local stage that is tried.
+    """Return the cost of each stage, in the order GLOBAL_STAGES, then each local stage that is tried.
 
     Parameters
     ----------
@@ -40,32 +40,32 @@ def stage_costs(source: Source, recipe: Recipe, sizes: Sizes, slots: int, output
 
 
 def sum_files(costs: Mapping[str, Cost], count: Callable[[Cost], int]) -> int:
-    """Bytes of files of the stages, with the largest of the local stages, since only one is kept."""
+    """Sum the bytes of files of the stages, with only the largest of the local stages, since one is kept."""
     of_local = [count(cost) for name, cost in costs.items() if name not in GLOBAL_STAGES]
     return sum(count(costs[name]) for name in GLOBAL_STAGES) + max(of_local, default=0)
 
 
 def count_enough_slots(costs: Mapping[str, Cost], rounds: int, read: float) -> int:
-    """Calls at a time beyond which more of them cost more than they save.
+    """Return the number of calls at a time beyond which more calls cost more than they save.
 
-    k calls in each of w waits, for work of s seconds of a core, take s / k + w k c seconds.
+    With k calls in each of w waits and c seconds for a call, work of s core seconds takes s / k + w k c seconds.
 
     Parameters
     ----------
-    read : seconds of a core for all readings
+    read : core seconds of all readings
     """
     waits = sum(max(1, cost.readings) for cost in costs.values()) + (rounds - 1) * costs["solve"].readings
     return ceil(sqrt((core_seconds(costs.values()) + read) / (waits * CALL_SECONDS)))
 
 
 class Peaks(NamedTuple):
-    """The most bytes of a fit at one time.
+    """Peak bytes of a fit.
 
     Parameters
     ----------
-    worker : of each worker's process (of this process beside the client, where threads do the work)
-    with_rows : the same where the source stays in memory
-    client : of the client
+    worker : bytes of each worker process, or of this process beside the client if threads do the work
+    with_rows : the same if the source stays in memory
+    client : bytes of the client
     """
 
     worker: int
@@ -74,7 +74,7 @@ class Peaks(NamedTuple):
 
     @classmethod
     def of(cls, costs: Mapping[str, Cost], rows: RowMemory, executor: Executor) -> "Peaks":
-        """The peaks of some stages, one after the other: none holds what another one has made for itself."""
+        """Return the peaks of stages that run one after the other; each frees its own memory at its end."""
         worker, client = executor.base_bytes
         worker += sum(cost.throughout_bytes for cost in costs.values())
         client += sum(cost.client_throughout_bytes for cost in costs.values())
@@ -87,7 +87,7 @@ class Peaks(NamedTuple):
 
 
 def _list_phases(costs: Mapping[str, Cost], rows: RowMemory, executor: Executor) -> Iterator[Peaks]:
-    """Bytes in use in each phase of a fit, beside the bytes that all phases have."""
+    """Yield the bytes of each phase of a fit, beside the bytes that all phases have."""
     workers, left, kept = executor.workers, 0, rows.kept_bytes(executor.workers)
     for cost in costs.values():
         reads = cost.readings > 0
@@ -101,11 +101,11 @@ def _list_phases(costs: Mapping[str, Cost], rows: RowMemory, executor: Executor)
 
 
 def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int) -> float:
-    """Core seconds of the stages of a way, at the full size of the fit.
+    """Return the core seconds of the stages of a way, at the full size of the fit.
 
     Parameters
     ----------
-    sizes : of the fit, with the components that a kernel would have
+    sizes : sizes of the fit, with the components that a kernel would have
 
     Examples
     --------
@@ -121,7 +121,7 @@ def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int) -> float:
     if components != sizes.components:
         of_global = Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=components))
     costs = [Cost(flops=setup_flops(of_global, recipe)), SOLVER_CLASSES[recipe.solver].cost(of_global, outputs, 0)]
-    if way.features == "none":  # the mean of the label, which the survey knows
+    if way.features == "none":  # the global stage is the mean of the label, which the survey has
         costs = [replace(cost, flops=0.0, readings=0) for cost in costs]
     if way.local != "none":
         costs.append(local_cost(way.local, of_global, recipe, outputs))

@@ -19,7 +19,7 @@ class Gammas:
 
     Parameters
     ----------
-    rows : before their scaling
+    rows : rows before their scaling
     """
 
     def __init__(self, recipe: Recipe, survey: SurveyResult, scaling: Scaling, rows: Any) -> None:
@@ -27,7 +27,7 @@ class Gammas:
         self.medians: dict[tuple[str, tuple[int, ...] | None], float] = {}
 
     def gamma(self, factor: float, metric: str, word: str, columns: Sequence[int] | None = None) -> float:
-        """The number for a word; "auto" is `factor` times the median value."""
+        """Return the number for a word; "auto" is `factor` times the median value."""
         value_or_word = requested_rule(self.recipe, word)
         if isinstance(value_or_word, float):
             return value_or_word
@@ -52,14 +52,14 @@ class Gammas:
 
 
 def requested_rule(recipe: Recipe, word: str) -> str | float:
-    """The rule that fills a placeholder: the recipe's gamma for "auto", otherwise the word in the kernel itself."""
+    """Return the rule of a placeholder: the recipe's gamma for "auto", otherwise the word in the kernel itself."""
     return recipe.gamma if word == "auto" else word
 
 
 def _variance(scaling: Scaling, survey: SurveyResult, columns: Sequence[int] | None) -> float:
-    """The variance of all scaled numbers of some columns together, the `X.var()` of gamma="scale"."""
+    """Return the variance of all scaled numbers of some columns together, the `X.var()` of gamma="scale"."""
     some = slice(None) if columns is None else list(columns)
-    if scaling.curves is not None:  # the survey has the moments of the columns as they were
+    if scaling.curves is not None:  # the survey has the moments of the columns before the scaling
         Z, weight = scaling.apply(survey.reservoir.X, "float64")[:, some], survey.reservoir.weight
         deviation = Z - np.average(Z.mean(axis=1), weights=weight)
         return float(np.average(np.square(deviation).mean(axis=1), weights=weight)) or 1.0

@@ -28,11 +28,11 @@ SCALED_ROWS = 1000  # rows whose distances give the median gamma
 
 
 def usable_kernels(recipe: Recipe, p: int, drawing: Drawing | None = None) -> tuple[Kernel, ...]:
-    """The kernels of a recipe that a choice compares on rows of p columns.
+    """Return the kernels of a recipe that a choice compares on rows of p columns.
 
     Parameters
     ----------
-    drawing : of the components, None for landmarks; kernels that it cannot draw are left out if others remain
+    drawing : drawing of the components, None for landmarks; kernels that it cannot draw are left out if others remain
     """
     kernels = recipe.kernels
     if drawing is not None and len(kernels) > 1:
@@ -48,13 +48,13 @@ def gamma_is_open(recipe: Recipe, kernel: Kernel) -> bool:
 
 
 class CandidateSpace:
-    """What a recipe leaves open on the rows of a reservoir.
+    """The candidates that a recipe leaves open on the rows of a reservoir.
 
     Parameters
     ----------
-    rows : of the reservoir, in the order of hashes
-    drawing : of the fit's components, None for landmarks
-    encoding : of the columns of a table; a category is one column, and keeps its unit
+    rows : rows of the reservoir, in the order of hashes
+    drawing : drawing of the fit's components, None for landmarks
+    encoding : encoding of the columns of a table; a category is one column, and keeps its unit
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class CandidateSpace:
         self.gammas: dict[Scaling, Gammas] = {}
 
     def candidates(self) -> list[Candidate]:
-        """Every family, scale and gamma that is open."""
+        """Make a candidate for every family, scale and gamma that is open."""
         kinds = self._scale_kinds()
         factors = [self.scaling(kind).factor for kind in kinds]
         if self.recipe.constant_map or np.allclose(factors[0], factors[-1], rtol=1e-3):  # the data are scaled already
@@ -92,7 +92,7 @@ class CandidateSpace:
         return ("standard", "global")
 
     def grid(self, family: Kernel) -> tuple[float, ...]:
-        """The first multiples of the median gamma to try."""
+        """Return the first multiples of the median gamma to try."""
         if not gamma_is_open(self.recipe, family):
             return (1.0,)
         return LAPLACIAN_GRID if isinstance(family, Laplacian) else GAMMA_FACTORS
@@ -107,14 +107,14 @@ class CandidateSpace:
         return [Candidate(family, family.bind(partial(rule.gamma, f)), scaling, f, **others) for f in factors]
 
     def at_multiples(self, candidate: Candidate, multiples: Sequence[float]) -> list[Candidate]:
-        """The candidate with these multiples of its gamma."""
+        """Return the candidate with these multiples of its gamma."""
         factors = [candidate.factor * multiple for multiple in multiples]
         return self._bind(
             candidate.family, candidate.scaling, factors, metric=candidate.metric, weights=candidate.weights
         )
 
     def linear(self, kind: str) -> Candidate:
-        """The linear kernel of features of this scale; its components are the features themselves."""
+        """Return the linear kernel with this scale; its components are the features themselves."""
         return self._bind(Linear(), self.scaling(kind), (1.0,), plain=True)[0]
 
     @property
@@ -124,13 +124,13 @@ class CandidateSpace:
         return is_open and self.layout.numeric
 
     def choose_metric(self, candidate: Candidate) -> str:
-        """The metric to learn for the kernel of a candidate, "identity" for none."""
+        """Return the metric to learn for the kernel of a candidate, "identity" for none."""
         if self.recipe.metric != "auto":
             return self.recipe.metric
         is_open = len(self.grid(candidate.family)) > 1 and self.layout.numeric
         return learnable_metric(candidate.family, self.p) if is_open else "identity"
 
     def scaling(self, kind: str, free: bool = False) -> Scaling:
-        """The scaling of a kind, without a metric; `free` if the kernel does not depend on a shift."""
+        """Return the scaling of a kind, without a metric; `free` if the kernel does not depend on a shift."""
         rounding = 1e-14 if self.rows.X.dtype == np.float64 else 1e-7
         return self.survey.scaling(kind, free=free, rounding=rounding, unscaled=self.unscaled)

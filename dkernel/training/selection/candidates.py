@@ -20,8 +20,8 @@ class Candidate:
     ----------
     family : the kernel as the recipe has it, with words for numbers
     factor : gamma as a multiple of the median value
-    metric : of the scaling: "identity", "diagonal" or "full"
-    weights : of the columns in the metric, of sum 1, or None
+    metric : metric of the scaling: "identity", "diagonal" or "full"
+    weights : weights of the columns in the metric, with the sum 1, or None
     plain : whether its components may be the features themselves, as those of a linear kernel
     """
 
@@ -43,10 +43,10 @@ class SelectedModel:
     ----------
     why : part of the choice -> the reason in words
     enough : components beyond which there is little to gain; None if that is not known
-    ways : to fit, at most two; without a race the way of the recipe
-    fallback : way to fit too if no local stage of `ways` gains anything; None for none
-    findings : of the race, settings of the local stage of each way from which a search begins
-    alpha : of the best ridge regression; None if nothing was judged
+    ways : ways to fit, at most two; without a race the way of the recipe
+    fallback : way to fit too if no local stage of `ways` gains anything, or None
+    findings : settings of the local stage of each way in the race, from which a search begins
+    alpha : alpha of the best ridge regression; None if nothing was judged
     loss : the joint loss, if the choice is a linear kernel with it; None for the loss of the recipe
     """
 

@@ -14,12 +14,12 @@ Move = tuple[int, ...]
 
 
 def until_worse(path: Iterable[T], loss: Callable[[T], float], share: float = 1.0, least: float = inf) -> Iterator[T]:
-    """The path as far as the loss falls, and its first item with which it does not.
+    """Yield the items of a path while the loss falls, and the first item with which it does not.
 
     Parameters
     ----------
-    share : of the loss before, below which that of an item must be
-    least : loss before the path; after an infinite one any may follow
+    share : share of the loss before, below which the loss of an item must be
+    least : loss before the path; if it is infinite the first item may have any loss
 
     Examples
     --------
@@ -54,7 +54,7 @@ def descend(
 
 
 def _path(setting: SettingIndex, steps: Sequence[int], sizes: SettingIndex) -> Iterator[SettingIndex]:
-    """This setting and those after it, as far as the axes go."""
+    """Yield this setting and those after it, to the end of an axis."""
     while all(0 <= at < size for at, size in zip(setting, sizes, strict=True)):
         yield setting
         setting = tuple(at + step for at, step in zip(setting, steps, strict=True))

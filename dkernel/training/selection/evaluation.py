@@ -29,9 +29,9 @@ from dkernel.streaming.cost import COMPONENT64_FLOPS, L1_FLOPS
 from dkernel.training.selection.descent import until_worse
 
 MOMENT_ROWS, MOMENT_PARTS = 4096, 2  # rows whose gradients are averaged, and parts of them for two threads
-MOST_PLAIN = 4096  # features, or rows, whose square judges a linear kernel
+MOST_PLAIN = 4096  # most features, or rows, of the Gram matrix that judges a linear kernel
 JUDGING_ALPHAS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # alphas that judge a candidate, until the loss rises
-SQUARE_PARTS = 2  # parts of the rows; each has a square of its own
+SQUARE_PARTS = 2  # parts of the rows; each has its own Gram matrix
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Fidelity:
     halved: bool = False
 
     def within(self, components: int, split: "FitValidationSplit") -> "Fidelity":
-        """The fidelity with no more components than a fit will have, nor rows than there are."""
+        """Limit the fidelity to the components of a fit and to the rows of a split."""
         rows, judged = min(self.rows, len(split.X)), min(self.judged, len(split.X_judged))
         return replace(self, components=min(self.components, components, rows), rows=rows, judged=judged)
 
@@ -86,7 +86,7 @@ class FitValidationSplit:
         return cls(rows.X[judged:end], rows.y[judged:end], rows.X[:judged], rows.y[:judged], *weights)
 
     def part(self, fidelity: Fidelity) -> "FitValidationSplit":
-        """The first rows of both, as many as the fidelity asks for."""
+        """Return the first rows of both, as many as the fidelity asks for."""
         n, m, weight, judged = fidelity.rows, fidelity.judged, self.weight, self.weight_judged
         weights = None if weight is None else weight[:n], None if judged is None else judged[:m]
         return FitValidationSplit(self.X[:n], self.y[:n], self.X_judged[:m], self.y_judged[:m], *weights)
@@ -100,7 +100,7 @@ class CandidateLoss:
     ----------
     intercept : float64 (outputs,)
     wrong : for several classes, the rows whose largest score is not that of their label
-    losses : of the rows that judge
+    losses : losses of the validation rows
     gain, error : the difference to the loss of half as many components, and its standard error; infinite if the
         fidelity is not halved
     """
@@ -121,8 +121,8 @@ class StageScores:
 
     Parameters
     ----------
-    fitted : of these rows, float32 (rows, outputs)
-    judged : of the rows that judge, float32 (judged, outputs)
+    fitted : scores of these rows, float32 (rows, outputs)
+    judged : scores of the validation rows, float32 (judged, outputs)
     """
 
     fitted: F32
@@ -131,7 +131,7 @@ class StageScores:
 
 Over = Callable[..., Iterator[Any]]
 IN_TURN: Over = map  # instead of the `map` of a pool of threads
-Judged = tuple[CandidateLoss, F64 | None]  # of one alpha, with the coefficients and the intercept
+Judged = tuple[CandidateLoss, F64 | None]  # result of one alpha, with the coefficients and the intercept
 
 
 def evaluate_candidate(
@@ -146,9 +146,9 @@ def evaluate_candidate(
     plain: bool = False,
     near: float | None = None,
 ) -> CandidateLoss:
-    """Fit and judge one candidate; runs on a worker. More threads change no bit; more than SQUARE_PARTS are no use.
+    """Fit and judge one candidate; runs on a worker. Threads do not change the bits; up to SQUARE_PARTS help.
 
-    Components are drawn or those of landmarks, as the fit will have them.
+    Components are drawn or those of landmarks, as in the fit.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def candidate_scores(
 
 
 def _best_alpha(over: Callable[[Sequence[float]], Iterator[Judged]], near: float | None) -> Judged:
-    """Go down the alphas from the one above `near` until the loss rises, and upwards if the first is the best.
+    """Try smaller alphas from the one above `near` until the loss rises, and larger ones if the first is the best.
 
     An alpha that waits for a thread when the loss rises is not computed.
     """
@@ -258,19 +258,19 @@ def _loss(judged: Judged) -> float:
 
 
 def _ridge(covariance: F64, metric: F64, moment: F64, alpha: float) -> F64 | None:
-    """Coefficients and intercept; None if this alpha is too small for the spectrum of this kernel."""
+    """Return coefficients and intercept; None if this alpha is too small for the spectrum of this kernel."""
     A = alpha * metric
     A += covariance
     A[-1, -1] += 1e-12
     try:
-        return np.asarray(linalg.solve_here(A, moment))  # SciPy's would hold the lock of Python
+        return np.asarray(linalg.solve_here(A, moment))  # the solver of SciPy would hold the GIL
     except sl.LinAlgError:
         return None
 
 
 def _means(components: ScaledComponents, split: FitValidationSplit, targets: Targets, over: Over) -> tuple[F64, F64]:
-    """Means over the rows, in SQUARE_PARTS, of the products of components, and of components with targets."""
-    # In float32, as in the fit, if that takes a quarter of the time.
+    """Return means over rows of the products of components, and of components with targets, in SQUARE_PARTS."""
+    # The products are in float32, as in the fit, if that takes a quarter of the time.
     dtype, Y, rows = components.pass_dtype, targets.of(split.y), len(split.X)
     weight = None if split.weight is None else split.weight[:, None]
 
@@ -297,9 +297,9 @@ def measure_gradient_moment(
     seed: int,
     part: int,
 ) -> NDArray[np.float64]:
-    """The gradient moment of a fitted candidate over one of MOMENT_PARTS parts of the rows, float64 (p, p)."""
+    """Return the gradient moment of a fitted candidate over one of MOMENT_PARTS parts of the rows, float64 (p, p)."""
     fitted = split.X[: fidelity.rows]
-    # Landmarks are the first rows; of the others each part scales its own.
+    # Landmarks are the first rows; each part scales only its own part of the others.
     X, Z = (
         scaling.apply(rows, "float64").astype(np.float64, copy=False)
         for rows in (fitted[-MOMENT_ROWS:][part::MOMENT_PARTS], fitted[: len(coef)])

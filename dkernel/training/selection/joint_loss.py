@@ -18,12 +18,12 @@ from dkernel.streaming.cost import COMPONENT64_FLOPS
 from dkernel.training.selection.candidates import Candidate
 from dkernel.training.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit
 
-LEAST_JUDGED = 200  # rows: with fewer the standard errors are some hundredths
+LEAST_JUDGED = 200  # fewest validation rows: with fewer the standard errors are some hundredths
 JOINT_ALPHAS = (1e-3, 1e-4, 1e-5)  # tried one after the other, until the loss rises
 
 
 def linear_flops(p: int, outputs: int, fidelity: Fidelity) -> float:
-    """Predicted flops of `fit_linear`: scores and gradients at three points a reading, exponentials, squares."""
+    """Return the flops of `fit_linear`: scores and gradients at three points a reading, exponentials, squares."""
     values = 3.0 * outputs * (4 * p + COMPONENT64_FLOPS["choice"])
     return fidelity.rows * (len(JOINT_ALPHAS) * JUDGING_READINGS * values + float(p) * p)
 
@@ -56,9 +56,9 @@ class JointTrial:
 
     Parameters
     ----------
-    loss : the joint one
-    result : of the linear kernel;  usual : of the best kernel on the same rows
-    share : of the rows, that were fitted
+    loss : joint loss
+    result : result of the linear kernel;  usual : result of the best kernel on the same rows
+    share : share of the rows that were fitted
     """
 
     candidate: Candidate
@@ -69,7 +69,7 @@ class JointTrial:
 
     @property
     def alpha(self) -> float:
-        """Alpha for all rows: more rows want a smaller one, as a support vector machine's C stays as it is."""
+        """Alpha for all rows, which is smaller for more rows, as with a constant C of a support vector machine."""
         return self.share * self.result.alpha
 
     @property
@@ -85,7 +85,7 @@ class JointTrial:
         return clearly_more(other.astype(np.float64), one.astype(np.float64), None)
 
     def explain(self, usual: Candidate, loss: Loss) -> str:
-        """The errors of both, in words."""
+        """Describe the errors of both."""
         one, other = self.wrong
         text = f"{self.loss.text} with {self.candidate.kernel!r}: error {one.mean():.4g} on {len(one):,} other rows"
         return f"{text}, and {other.mean():.4g} of {loss.text} with {usual.kernel!r}"

@@ -26,7 +26,7 @@ from dkernel.training.selection.joint_loss import fit_linear, linear_flops
 
 
 class Trial(NamedTuple):
-    """A candidate and what it had at one fidelity."""
+    """A candidate and its result at one fidelity."""
 
     candidate: Candidate
     result: CandidateLoss
@@ -43,9 +43,9 @@ class Judge:
     Parameters
     ----------
     split : rows to fit on and to judge on
-    p : columns of the rows; of sparse rows the numbers in a row
-    components : of the whole fit; no fidelity has more
-    drawing : of the fit's components, None for landmarks
+    p : columns of the rows; for sparse rows the numbers in a row
+    components : components of the whole fit; no fidelity has more
+    drawing : drawing of the fit's components, None for landmarks
     budget : flops that the whole choice may take
     spent : flops that it has taken
     levels : trials that were judged together, the best first
@@ -74,7 +74,7 @@ class Judge:
         self.executor.release([self.kept])
 
     def within(self, fidelity: Fidelity) -> Fidelity:
-        """The fidelity with no more components than the fit will have, nor rows than there are."""
+        """Limit the fidelity to the components of the fit and to the rows of the split."""
         return fidelity.within(self.components, self.split)
 
     def affordable_fidelity(self, fidelity: Fidelity, families: Sequence[Kernel], least: int) -> Fidelity:
@@ -116,12 +116,12 @@ class Judge:
         return gain > error
 
     def _near_alpha(self, candidate: Candidate) -> float | None:
-        """The best alpha of its family so far."""
+        """Return the best alpha of its family so far."""
         results = [trial.result for trial in self.known.values() if trial.candidate.family is candidate.family]
         return min(results, key=lambda result: result.loss).alpha if results else None
 
     def gradient_moment(self, trial: Trial, fidelity: Fidelity, seed: int) -> NDArray[np.float64]:
-        """The gradient moment of the function that a trial fitted, float64 (p, p)."""
+        """Return the gradient moment of the function that a trial fitted, float64 (p, p)."""
         if self.drawing is not None:  # the moment is that of an expansion in landmarks
             trial = self.trials([trial.candidate], fidelity, drawn=False)[0]
         candidate, result = trial

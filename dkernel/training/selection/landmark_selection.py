@@ -26,7 +26,7 @@ from dkernel.training.selection.model_selection import Choice, select_model
 
 
 def given_landmarks(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Recipe, NDArray[np.floating] | None]:
-    """The recipe with the number of the given landmarks, and these as a block; None if a rule chooses them."""
+    """Return the recipe with the number of given landmarks, and these as a block; None if a rule chooses them."""
     if landmarks is None:
         if recipe.landmarks == GIVEN:
             raise RecipeError(
@@ -59,7 +59,7 @@ def choose_landmarks(
 
 
 def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tuple[Kernel, NDArray[Any]]:
-    """The recipe's kernel with numbers, and `rows` landmarks from the source (all rows, where it has fewer), (rows, p).
+    """Return the recipe's kernel with numbers, and `rows` landmarks (rows, p), or all rows if the source has fewer.
 
     Uniform landmarks are the rows with the smallest hashes, and other rules choose from such rows, so chunks and
     workers do not change them. It reads the source once. Nothing is scaled, and there is no label to judge gammas by,
@@ -80,7 +80,7 @@ def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -
     _check_signs(parse(recipe.kernel), survey)
     kernel = parse(recipe.kernel)
     if kernel.placeholders:
-        # With one gamma and one scale in question, nothing is judged: neither loss nor targets are used.
+        # With one gamma and one scale nothing is compared: neither loss nor targets are used.
         loss = parse_loss(recipe.loss)
         choice = Choice(recipe, survey, reservoir, Targets(None), loss, rows, 0.0)
         kernel = select_model(choice, executor, key).kernel

@@ -1,4 +1,4 @@
-"""A local stage, as plan, race, fit and update know it, and what its fits to rows of the reservoir get."""
+"""The base class of local stages, for plan, race, fit and update, and the objective of its fits in a race."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -31,11 +31,11 @@ from dkernel.training.stage_result import LocalStage
 
 @dataclass(frozen=True, eq=False)
 class RaceObjective:
-    """What the fits of a race get beside rows.
+    """Loss, targets and prepared data of the fits of a race.
 
     Parameters
     ----------
-    prepared : stage -> what its fits need of the data, as `Stage.prepare` gives it
+    prepared : stage -> data that its fits need, from `Stage.prepare`
     """
 
     loss: Loss
@@ -43,13 +43,13 @@ class RaceObjective:
     prepared: dict[str, Any]
 
     def losses(self, split: FitValidationSplit, scores: NDArray[np.floating]) -> F64:
-        """Loss of each row that judges."""
+        """Return the loss of each validation row."""
         values = self.loss.judging_value(self.targets.of(split.y_judged), scores)
         return np.asarray(values.reshape(len(values), -1).sum(axis=1, dtype=np.float64))
 
 
 def constant_scores(split: FitValidationSplit, targets: Targets, rows: int) -> StageScores:
-    """Scores of the global stage of features="none", the mean of the targets."""
+    """Return the scores of the global stage with features="none": the mean of the targets."""
     weight = None if split.weight is None else split.weight[:rows]
     mean = np.average(targets.of(split.y[:rows]), axis=0, weights=weight).astype(np.float32)
     return StageScores(np.tile(mean, (rows, 1)), np.tile(mean, (len(split.y_judged), 1)))
@@ -60,9 +60,9 @@ class Stage(ABC):
 
     Attributes
     ----------
-    settings : their class, with the word of the stage
+    settings : class of its settings, with the word of the stage
     learns_rest : whether few components are enough before it
-    most_rows : of a sample that a race fits it to
+    most_rows : most rows of a sample that a race fits it to
     loops : compiled loops that it needs
     """
 
@@ -76,7 +76,7 @@ class Stage(ABC):
         return loss.smooth
 
     def check(self, recipe: Recipe, source: Source) -> None:
-        """Refuse a recipe that asks for it and goes with neither its loss nor the rows."""
+        """Refuse a recipe that asks for it if the loss or the rows do not suit it."""
         source.layout.require_numbers(f"local={recipe.local!r}", "Use local='none'.")
         loss = parse_loss(recipe.loss)
         if not self.takes(loss):
@@ -87,20 +87,20 @@ class Stage(ABC):
 
     @abstractmethod
     def cost(self, n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
-        """Cost of its fit to n rows of p features."""
+        """Return the cost of its fit to n rows of p features."""
 
     @abstractmethod
     def prepare(self, survey: SurveyResult, source: Source, recipe: Recipe, targets: Targets, rows: Block) -> Any:
-        """What its fits in a race need of the data, beside rows that they get.
+        """Return the data that its fits in a race need beside rows.
 
         Parameters
         ----------
-        rows : of the reservoir
+        rows : rows of the reservoir
         """
 
     @abstractmethod
     def learn(self, objective: RaceObjective, split: FitValidationSplit, threads: int) -> Any:
-        """What all of its fits in a race share; runs on a worker."""
+        """Learn the data that all of its fits in a race share; runs on a worker."""
 
     @abstractmethod
     def try_(
@@ -112,26 +112,24 @@ class Stage(ABC):
         shared: Any,
         setting: SettingIndex | None,
     ) -> tuple[F64, SettingIndex | None]:
-        """Fit it to `rows` rows of the reservoir; return losses of the rows that judge (judged,), and its settings.
-
-        It runs on a worker.
+        """Fit it to `rows` rows; return losses of the validation rows (judged,), and its setting; runs on a worker.
 
         Parameters
         ----------
         start : scores of the global stage
-        shared : as `learn` gave it
-        setting : the one that was found on fewer rows; None for a search
+        shared : result of `learn`
+        setting : setting from fewer rows; None for a search
         """
 
     @abstractmethod
     def fit(
         self, residual: Residual, survey: SurveyResult, recipe: Recipe, callback: Callback, setting: SettingIndex | None
     ) -> LocalStage:
-        """Fit it to the residual of all rows, and keep it where the holdout gains.
+        """Fit it to the residual of all rows, and keep it if the holdout improves.
 
         Parameters
         ----------
-        setting : the one that a race has found; None without one
+        setting : setting of a race; None without a race
         """
 
     @abstractmethod
@@ -143,5 +141,5 @@ class Stage(ABC):
         Parameters
         ----------
         rows : targets and scores in the machine's unit
-        old : rows of the training, all or a sample of them; None for none
+        old : training rows, all or a sample of them, or None
         """

@@ -25,7 +25,7 @@ MOST_METRIC_COLUMNS = 512  # columns of the data: M is a square of them, and mov
 
 
 def learnable_metric(kernel: Kernel, p: int) -> str:
-    """The metric that metric="auto" tries: "full", "diagonal" or "identity".
+    """Return the metric that metric="auto" tries: "full", "diagonal" or "identity".
 
     The L1 distance depends on the columns, so a rotation between them would change it.
 
@@ -41,7 +41,7 @@ def learnable_metric(kernel: Kernel, p: int) -> str:
 
 
 def check_metric(metric: str, kernel: Kernel, layout: Layout) -> None:
-    """Refuse a metric for rows that are no numbers, for very many columns, and for a kernel without a gradient."""
+    """Refuse a metric for rows that are not numbers, for very many columns, and for a kernel without a gradient."""
     if metric in ("identity", "auto"):
         return
     layout.require_numbers(f"metric={metric!r}", "Use metric='identity'.")
@@ -61,10 +61,10 @@ def move_to_metric(candidate: Candidate, base: Scaling, moment: F64, X: NDArray[
     Parameters
     ----------
     base : scaling without a metric
-    moment : of gradients of the scaled rows as they are now
+    moment : moment of the gradients at the rows in the scaling of the candidate
     """
     now = candidate.scaling.rotation if kind == "full" else np.diag(candidate.scaling.factor / base.factor)
-    if now is not None:  # the moment is that of rows in the metric of before
+    if now is not None:  # the moment is that of rows in the metric before
         moment = now @ moment @ now.T
     root = metric_root(moment, kind == "diagonal")
     weights = np.diag(moment) / max(float(np.trace(moment)), 1e-300)

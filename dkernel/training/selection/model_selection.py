@@ -1,9 +1,9 @@
 """Choice of the kernel, scale, gamma and metric that a recipe leaves open: candidates judged on reservoir rows.
 
-Every candidate is fitted by ridge regression on a few components, landmarks' or drawn ones as the fit's will be, the
-whole path of alpha from one Gram matrix, and judged on other rows by the loss that is to be fitted. The rungs of
-`rungs.py` say which candidates, on how many components and rows, and which of them go on. What all that may cost is a
-share of the fit's predicted flops, never a time.
+Every candidate is fitted by ridge regression on a few components, of landmarks or drawn as in the fit. One Gram matrix
+gives the whole path of alpha, and the loss of the fit judges the candidate on validation rows. The rungs of `rungs.py`
+say which candidates are fitted, on how many components and rows, and which of them go on. The choice may take a share
+of the fit's predicted flops, never a time.
 """
 
 from collections.abc import Mapping
@@ -33,18 +33,18 @@ from dkernel.training.selection.ways import Way
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What is to be chosen, and for which fit.
+    """Data and limits of a choice.
 
     Parameters
     ----------
-    rows : of the reservoir, in the order of hashes
-    components, flops : D of the fit to come, and the predicted work of the rest of it
-    drawing : of the fit's map, None for landmarks; of several kernels those without such a map are left out
-    encoding : what makes the inputs of the columns of a table; a category is one column, and keeps its unit
-    joint : loss of all classes at once, that may come with a linear kernel in place of `loss`
-    ways : to fit the machine, from which the choice takes one or two, and the core seconds of each
-    objective, stages : of their local stages
-    reached : loss on the holdout of grids alone, where they are fitted already; else infinite
+    rows : rows of the reservoir, in the order of hashes
+    components, flops : number of components of the fit, and the predicted flops of its other stages
+    drawing : drawing of the fit's map, None for landmarks; kernels without such a map are left out if others remain
+    encoding : encoding of the columns of a table; a category is one column, and keeps its unit
+    joint : loss of all classes at once, which a linear kernel may have instead of `loss`
+    ways : way to fit the machine -> its core seconds; the choice takes one or two ways
+    objective, stages : objective of the local stages of these ways, and the stages by their words
+    reached : loss on the holdout of grids alone if they are fitted already, else infinite
     """
 
     recipe: Recipe
@@ -64,14 +64,14 @@ class Choice:
 
 
 def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
-    """Kernel and scaling with every "auto", "median" and "scale" replaced."""
+    """Choose kernel and scaling, with numbers instead of "auto", "median" and "scale"."""
     recipe, survey, rows, loss = choice.recipe, choice.survey, choice.rows, choice.loss
     drawing, ways, objective = choice.drawing, choice.ways, choice.objective
     space = CandidateSpace(recipe, survey, rows, drawing, choice.encoding)
     candidates = space.candidates()
     if len(ways) < 2 and len(candidates) == 1 and space.choose_metric(candidates[0]) == "identity":
         return SelectedModel(candidates[0].kernel, candidates[0].scaling, {}, ways=tuple(ways))
-    # An exact map is its kernel, as landmarks have it, and has the components that it has.
+    # An exact map has the same kernel as landmarks, and its number of components is not open.
     drawn = None if drawing is None or is_complete(drawing.features) else drawing
     split, budget = FitValidationSplit.of(rows, LAST_RUNG), choice_flops(recipe, choice.flops)
     with Judge(split, loss, choice.targets, space.p, choice.components, drawn, budget, executor, key) as judge:
@@ -97,7 +97,7 @@ def climb(search: Search) -> Trial:
 
 
 def _selected_model(search: Search, best: Trial) -> SelectedModel:
-    """The best candidate, or the linear kernel with a joint loss, and why."""
+    """Return the best candidate, or the linear kernel with a joint loss, with the reasons."""
     candidate, joint = best.candidate, search.joint
     why = {} if search.race is None else {"way": search.race.explain()}
     if joint is not None:
@@ -117,15 +117,15 @@ def _selected_model(search: Search, best: Trial) -> SelectedModel:
 
 
 def choice_cost(recipe: Recipe, p: int, rows: int, components: int, drawn: bool, budget: float) -> Cost:
-    """Cost of a choice, from sizes: its rungs as they usually go, the later ones within the budget.
+    """Return the cost of a choice from sizes: its rungs with their usual fits, the later ones within the budget.
 
     At the last rung a candidate has a covariance, a metric, a copy of it, a factor, and the components of the rows that
     judge it.
 
     Parameters
     ----------
-    rows : of the sample
-    components : of the fit to come
+    rows : number of rows of the sample
+    components : number of components of the fit
     drawn : whether its components are drawn
     """
     kernels = usable_kernels(recipe, p)
@@ -145,6 +145,6 @@ def choice_cost(recipe: Recipe, p: int, rows: int, components: int, drawn: bool,
 
     words = OpenWords(candidates, len(kernels), is_open, learns)
     first, *later = (rung.usual_fits(words) * flops_of_fit(rung.fidelity) for rung in RUNGS)
-    # A fidelity is halved until it is within what is left, so half of that is spent.
+    # A fidelity is halved until it is within the rest of the budget, so half of the rest is spent.
     flops, most = first + min(sum(later), max(0.0, budget - first) / 2), min(LAST_RUNG.components, components, rows)
     return Cost("choice", flops, task_bytes=32 * most**2 + 4 * most * judged)

@@ -1,9 +1,9 @@
 """The race of the ways to fit a machine: each is fitted to growing samples, and its learning curve predicts its loss.
 
 A way is a global stage (components of a kernel, or none) and a local one on its residual (grids, cells, or none). All
-ways learn from the same rows and are judged on the same other rows. A way drops out where its curve, extrapolated to
-all rows, is clearly above that of the best way. The fit takes one or two of the ways that are left. Of many rows grids
-alone are fitted before, and only ways that are predicted to have a smaller loss are left.
+ways learn from the same rows and are judged on the same other rows. A way drops out if its curve, extrapolated to
+all rows, is clearly above that of the best way. The fit takes one or two of the ways that are left. With many rows,
+grids alone are fitted before the race, and only ways with a smaller predicted loss are left.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,11 +23,11 @@ from dkernel.training.selection.judge import Judge
 from dkernel.training.selection.local_stage import RaceObjective, Stage, constant_scores
 from dkernel.training.selection.ways import GRIDS_ALONE, Way
 
-MOST_RACE_ROWS = 4096  # of the largest sample; beyond, the curve says what more rows win
-FIRST_ROWS = MOST_RACE_ROWS // 4  # of the first sample, on which the settings of the local stages are learned
-MUCH_CHEAPER, NEAR_BEST = 0.5, 0.05  # share of the cost of another way, and more of its loss than that
+MOST_RACE_ROWS = 4096  # rows of the largest sample; the curve predicts the loss with more rows
+FIRST_ROWS = MOST_RACE_ROWS // 4  # rows of the first sample, on which the settings of the local stages are learned
+MUCH_CHEAPER, NEAR_BEST = 0.5, 0.05  # most share of the cost of another way, and most excess over its loss
 DRIFT = 0.02  # the difference of two curves may bend by this for each unit of the logarithm of the rows, as measured
-STEEPEST = 1.5  # largest power of the rows with which a loss falls: noise on few rows shows larger ones
+STEEPEST = 1.5  # largest power of the rows with which a loss falls: noise on few rows gives larger ones
 
 
 @dataclass(eq=False)
@@ -36,13 +36,13 @@ class Curve:
 
     Parameters
     ----------
-    losses : size of the sample -> losses of the rows that judge, from the smallest sample to the largest
+    losses : size of the sample -> losses of the validation rows, from the smallest sample to the largest
     """
 
     losses: dict[int, F64] = field(default_factory=dict)
 
     def mean(self, rows: int, weight: F64 | None) -> float:
-        """Mean loss after a fit to `rows` rows; above 0, so that it has a logarithm."""
+        """Return the mean loss after a fit to `rows` rows; above 0, so that it has a logarithm."""
         return max(float(np.average(self.losses[rows], weights=weight)), 1e-300)
 
     def predict(self, n: int, weight: F64 | None) -> float:
@@ -59,17 +59,17 @@ class Race:
 
     Parameters
     ----------
-    judge : that has the rows and the executor
-    objective : of the local stages
-    n : rows of the fit
+    judge : judge with the rows and the executor
+    objective : objective of the local stages
+    n : number of rows of the fit
     effort : "low", "normal" or "high"
     costs : predicted core seconds of each way that may be taken; those of one global stage share it
     stages : word -> local stage of these ways
-    reached : loss on the holdout of grids alone, where they are fitted already; else infinite
-    kernel : of the ways with components
-    ways : that are left; at first all that have a cost
+    reached : loss on the holdout of grids alone if they are fitted already, else infinite
+    kernel : kernel of the ways with components
+    ways : ways that are left; at first all that have a cost
     findings : settings of the local stage of each way that was judged, from which a search goes on
-    learned : word of a local stage -> what its fits share, once it is there
+    learned : word of a local stage -> data that its fits share, once these are learned
     """
 
     judge: Judge
@@ -89,7 +89,7 @@ class Race:
         self.ways = list(self.costs)
 
     def ways_to_fit(self) -> tuple[Way, ...]:
-        """The best of the ways that are left, and the next one if the fit of both is cheap.
+        """Return the best of the ways that are left, and the next one if the fit of both is cheap.
 
         The second fit may add half of the cost of the first. A way that is much cheaper than the best, and predicted to
         be near it, is taken alone. A low effort takes the cheapest way, a high one all.
@@ -107,13 +107,13 @@ class Race:
         return (best, *sorted(others, key=self.predict)[:1])
 
     def fallback(self, components: int) -> Way | None:
-        """The way to fit if no local stage gains anything: the best one with another local stage, or components.
+        """Return the way to fit if no local stage gains anything: the best with another local stage, or components.
 
         The race has not judged a constant without grids or cells, or the few components before cells.
 
         Parameters
         ----------
-        components : of a fit of components alone
+        components : number of components of a fit of components alone
         """
         fitted = self.ways_to_fit()
         if any(way.features == "kernel" and not self._learns_rest(way) for way in fitted):
@@ -128,19 +128,19 @@ class Race:
         return way.local in self.stages and self.stages[way.local].learns_rest
 
     def added_seconds(self, way: Way, first: Way) -> float:
-        """Seconds that a way costs beside another one, whose global stage it may share."""
-        alike = self._learns_rest(way) == self._learns_rest(first)  # or their numbers of components differ
+        """Return the seconds that a way costs beside another one, whose global stage it may share."""
+        alike = self._learns_rest(way) == self._learns_rest(first)  # else their numbers of components differ
         share = way.features == first.features == "kernel" and Way() in self.costs and alike
         return self.costs[way] - (self.costs[Way()] if share else 0.0)
 
     def drop_beaten(self, of_kernel: float) -> None:
-        """Where grids alone are fitted, keep the ways that lead them on a sample and are predicted a smaller loss.
+        """If grids alone are fitted, keep the ways that beat them on a sample and have a smaller predicted loss.
 
-        A prediction for many rows is too small where labels are wrong by chance, and those of two ways err alike.
+        A prediction for many rows is too small if some labels are wrong, and those of two ways have the same error.
 
         Parameters
         ----------
-        of_kernel : share of the loss by which ways with components may be above it, as their kernel may become better
+        of_kernel : share of the loss by which ways with components may be above it, since their kernel may improve
         """
         if self.reached < np.inf:
             self.ways = [way for way in self.ways if way != GRIDS_ALONE and self._beats_grids(way, of_kernel)]
@@ -162,7 +162,7 @@ class Race:
         return "; ".join(parts)
 
     def _gain(self, way: Way) -> str:
-        """The predicted gain of a way over components."""
+        """Describe the predicted gain of a way over components."""
         gain = 1 - np.exp(self.predict(way) - self.predict(Way()))
         return f"a predicted {abs(gain):.0%} {'less' if gain > 0 else 'more'} loss than {Way().text}"
 
@@ -172,12 +172,12 @@ class Race:
         return any(way.features == "kernel" for way in self.ways)
 
     def sample_sizes(self) -> list[int]:
-        """Rows of the samples that all ways can be fitted to, each twice those of the one before."""
+        """Return the rows of the samples that all ways can be fitted to; each has twice those of the one before."""
         most = min(MOST_RACE_ROWS, len(self.judge.split.X))
         return [most >> 2, most >> 1, most]
 
     def components(self, rows: int) -> int:
-        """Components of a fit to `rows` rows: a power of the rows, from FIRST_ROWS / 4 to those of the whole fit."""
+        """Return the components of a fit to `rows` rows, a power of the rows from FIRST_ROWS / 4 to the whole fit."""
         most, first = self.judge.components, FIRST_ROWS // 4
         path = np.log(max(most / first, 1)) / np.log(max(self.n / FIRST_ROWS, 2))
         return max(1, int(min(most, rows, first * (rows / FIRST_ROWS) ** path)))
@@ -194,7 +194,7 @@ class Race:
         self.drop_losers(margin, of_kernel, rows if rows < self.sample_sizes()[-1] else self.n)
 
     def _lead(self, way: Way, rival: Way) -> tuple[float, float]:
-        """How much smaller the loss of a way is on the largest sample that both were fitted to, and its error."""
+        """Return by how much the loss of a way is smaller on the largest sample of both, and the standard error."""
         one, other = self.curves[way].losses, self.curves[rival].losses
         rows = max(one.keys() & other.keys())
         return paired_difference(other[rows], one[rows], self.judge.split.weight_judged)
@@ -214,7 +214,7 @@ class Race:
 
         Parameters
         ----------
-        of_kernel : share for ways with components, whose kernel may still become better
+        of_kernel : share for ways with components, whose kernel may still improve
         n : rows to predict the losses for; those of the fit if None
         """
         predicted = {way: self.predict(way, n) for way in self.ways}
@@ -231,7 +231,7 @@ class Race:
         return self.curves[way].predict(n or self.n, self.judge.split.weight_judged)
 
     def uncertainty(self, way: Way, best: Way, n: int | None = None) -> float:
-        """Standard error of the difference of two predicted logarithms, for n rows.
+        """Return the standard error of the difference of two predicted logarithms, for n rows.
 
         It has two parts. One is the error of the mean over the rows that judge both. The other is that of the curves:
         for each unit of the logarithm of the rows the slope of their difference may change by as much as it did before,
@@ -249,7 +249,7 @@ class Race:
         return float(np.hypot(of_rows, bend * max(0.0, np.log((n or self.n) / rows[-1]))))
 
     def _learn(self) -> None:
-        """Learn what the fits of a local stage share, if a way that is left has this stage."""
+        """Learn the data that the fits of a local stage share, if a way that is left has this stage."""
         names = sorted({way.local for way in self.ways} & (self.stages.keys() - self.learned.keys()))
         # One of the two takes three times as long as the other, so each may use all threads.
         args = self.objective, self.judge.kept, self.judge.executor.threads_each(1)

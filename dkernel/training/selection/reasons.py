@@ -13,7 +13,7 @@ def explain_choice(search: Search, trial: Trial) -> dict[str, str]:
 
     Parameters
     ----------
-    trial : the best one
+    trial : best trial
     """
     best, families, candidates, levels = trial.candidate, search.space.families, search.candidates, search.judge.levels
     rows, why = f"{len(search.judge.split.X_judged):,} other rows", {}
@@ -52,13 +52,13 @@ def _margin(
     value: Callable[[Candidate], Any],
     alike: Callable[[Candidate], Any],
 ) -> str:
-    """The losses of a value of the best and of the next value, from the last time that both were judged together.
+    """Describe the losses of the best value and of the next one, when both were last judged together.
 
     Parameters
     ----------
     levels : trials that were judged together, the best first
-    value : of a candidate
-    alike : what a candidate must have in common with the best
+    value : value of a candidate
+    alike : property that a candidate must share with the best
     """
     for level in reversed(levels):
         losses: dict[Any, float] = {}

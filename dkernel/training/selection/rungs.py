@@ -24,22 +24,22 @@ from dkernel.training.selection.metric_learning import move_to_metric
 from dkernel.training.selection.race import Race
 
 CLEARLY = 0.98  # a candidate that is less simple, or costs more a row, must have less than this share of the loss
-# Times that a grid of gamma goes on beyond its end by two steps, to where kernels are linear or 0.
+# Most times that a grid of gamma is extended by two steps, until kernels are linear or 0.
 EXTENSIONS = 4
 FINALISTS = 6  # candidates that go on from the grid
 METRIC_ROUNDS = 3  # fits, each in the metric of the one before
 METRIC_ENDS = 0.995  # share of the loss of the round before; above it there are no more rounds
-ENOUGH_JUDGED = 1000  # rows that judge; with fewer half of the components look enough by luck
-# Where a doubling of the components wins half of what the one before won, all doublings to come win together as much as
-# the last one did. Under this share of the loss, a standard error of it added, there are enough; above the second, one
-# more doubling cannot show it: at 512 landmarks it is 1.04 of kin40k, .37 of letter, .08 of california, .02 of magic.
-# Of 10,000 rows of magic .01 takes 2,560 landmarks and twice the work of .015, which takes 1,024, for test errors of
-# 12.09 and 11.86 in place of 12.04 and 11.83 %.
+ENOUGH_JUDGED = 1000  # validation rows; with fewer, half of the components may look enough by chance
+# If a doubling of the components gains half as much as the one before, all further doublings together gain as much as
+# the last one. If this gain plus its standard error is below the first share of the loss, there are enough; above the
+# second one more doubling cannot show it: at 512 landmarks it is 1.04 on kin40k, .37 letter, .08 california, .02 magic.
+# On 10,000 rows of magic .01 takes 2,560 landmarks and twice the work of .015, which takes 1,024, for test errors of
+# 12.09 and 11.86 instead of 12.04 and 11.83 %.
 ENOUGH_GAIN, FAR_FROM_ENOUGH = 0.015, 0.04
-# A way leaves the early race where it is predicted to lose more than this share of the best one's loss beside what the
-# prediction may be wrong by: one number for each sample.
+# A way leaves the early race if its predicted loss is above that of the best way by more than this share and the
+# uncertainty of the prediction: one number for each sample.
 EARLY_MARGINS = (1.0, 0.5, 0.15)
-# Of kin40k components + cells have .075 with the first kernel and .028 with the metric that is learned later.
+# On kin40k components + cells have .075 with the first kernel and .028 with the metric that is learned later.
 KERNEL_MARGIN = 3.0
 _loss = attrgetter("loss")
 
@@ -60,11 +60,11 @@ class Search:
 
     Parameters
     ----------
-    candidates : of the grid and its extensions
+    candidates : candidates of the grid and its extensions
     metric_rounds : id of a family -> losses without a metric and after each round of learning one, and the components
         of these fits
-    race : of the ways to fit the machine; None if there is one way
-    joint_loss : of all classes at once, that may come with a linear kernel in place of the loss of the judge
+    race : race of the ways to fit the machine; None if there is one way
+    joint_loss : loss of all classes at once, which a linear kernel may have instead of the loss of the judge
     enough : components beyond which there is little to gain; None if that is not known
     joint : the linear kernel with the joint loss, if it is the better choice
     """
@@ -79,7 +79,7 @@ class Search:
     joint: JointTrial | None = None
 
     def linear(self) -> Candidate:
-        """The linear kernel of features of the recipe's scale."""
+        """Return the linear kernel with the scale of the recipe."""
         scale = self.space.recipe.scale
         return self.space.linear("standard" if scale == "auto" else scale)
 
@@ -110,7 +110,7 @@ FINALIST_RUNG = Fidelity(512, 4096, 4096)
 METRIC_RUNG = Fidelity(1024, 16_384, 4096)
 LAST_RUNG = Fidelity(2048, 16_384, 4096)
 JOINT_RUNG = replace(METRIC_RUNG, rows=FINALIST_RUNG.rows)
-LEAST_FIDELITY = FINALIST_RUNG.components  # components to which a fidelity is halved where the budget is small
+LEAST_FIDELITY = FINALIST_RUNG.components  # fewest components of a fidelity that is halved for a small budget
 
 
 # --- ways to fit the machine
@@ -127,7 +127,7 @@ def has_early_race(search: Search, leaders: Sequence[Trial]) -> bool:
 
 
 def try_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[Trial]:
-    """All ways enter, with the best kernel so far; those that can win go on."""
+    """Race all ways with the best kernel so far; those that can win go on."""
     race = search.race
     assert race is not None
     race.kernel = _leading(search, leaders)
@@ -139,7 +139,7 @@ def try_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[Tria
 
 
 def finish_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[Trial]:
-    """The ways that are left enter, with the kernel that was chosen; the best goes on, and one that is as good."""
+    """Race the ways that are left with the kernel that was chosen; the best goes on, and one that is as good."""
     race = search.race
     assert race is not None
     if race.has_kernel and any(way.features != "kernel" or way.local != "none" for way in race.ways):
@@ -153,7 +153,7 @@ def finish_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[T
 
 
 def _leading(search: Search, leaders: Sequence[Trial]) -> Candidate:
-    """The best kernel so far."""
+    """Return the best kernel so far."""
     return leaders[0].candidate if leaders else search.candidates[0]
 
 
@@ -166,14 +166,14 @@ def has_grid(search: Search, _: Sequence[Trial]) -> bool:
 
 
 def try_grid(search: Search, _: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
-    """All candidates enter; the best few go on, with two of each family, and the next larger gamma of its best."""
+    """Judge all candidates; the best few go on, with two of each family, and the next larger gamma of its best."""
     trials = extend_gamma(search, search.judge.trials(search.candidates, fidelity), fidelity)
     search.candidates += [trial.candidate for trial in trials if trial.candidate not in search.candidates]
     leaders = trials[:FINALISTS]
     for family in search.space.families:
         of_family = [trial for trial in trials if trial.candidate.family is family and trial not in leaders]
         leaders += [] if any(trial.candidate.family is family for trial in leaders) else of_family[:2]
-    # At more components the next larger gamma may be better.
+    # With more components the next larger gamma may be better.
     for family in search.space.families:
         best = next(trial.candidate for trial in trials if trial.candidate.family is family)
         leaders += [trial for trial in trials if _is_next(trial.candidate, best) and trial not in leaders]
@@ -197,7 +197,7 @@ def can_try_finalists(search: Search, leaders: Sequence[Trial]) -> bool:
 
 
 def try_finalists(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
-    """The finalists enter; all that were judged go on."""
+    """Judge the finalists; all of them go on."""
     candidates = [trial.candidate for trial in leaders] or search.candidates
     return extend_gamma(search, search.judge.trials(candidates, fidelity), fidelity)
 
@@ -213,9 +213,9 @@ def extend_gamma(search: Search, trials: Sequence[Trial], fidelity: Fidelity) ->
 
 
 def _pairs_beyond(search: Search, best: Trial, fidelity: Fidelity) -> Iterator[list[Trial]]:
-    """Trials of the two next gammas as long as the best one is the smallest or the largest that was tried.
+    """Yield trials of the two next gammas as long as the best one is the smallest or the largest that was tried.
 
-    A smaller gamma wants a smaller alpha, so none is tried where the alpha is given.
+    A smaller gamma needs a smaller alpha, so none is tried if the alpha is given.
     """
     space, judge, now = search.space, search.judge, best.candidate
     for _ in range(EXTENSIONS if len(space.grid(now.family)) > 1 else 0):
@@ -240,7 +240,7 @@ def can_learn_metrics(search: Search, _: Sequence[Trial]) -> bool:
 
 
 def learn_metrics(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
-    """The best of the two best families enter; each goes on with or without a learned metric, judged alike."""
+    """Learn a metric for the best of the two best families; each goes on with or without it, judged alike."""
     finalists = best_of_families(leaders)
     families = [trial.candidate.family for trial in finalists for _ in range(6)]
     fidelity = search.judge.affordable_fidelity(fidelity, families, LEAST_FIDELITY)
@@ -270,7 +270,7 @@ def learn_metric(search: Search, start: Candidate, fidelity: Fidelity) -> Trial:
 
 
 def _move(search: Search, trial: Trial, fidelity: Fidelity, kind: str) -> Candidate:
-    """Move a candidate to the metric that its trial says."""
+    """Move a candidate to the metric of the gradients of its trial."""
     space, judge, candidate = search.space, search.judge, trial.candidate
     base = space.scaling(candidate.scaling.kind, candidate.family.shift_invariant)
     moment = judge.gradient_moment(trial, fidelity, space.recipe.seed)
@@ -281,7 +281,7 @@ def _move(search: Search, trial: Trial, fidelity: Fidelity, kind: str) -> Candid
 
 
 def try_more_components(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
-    """The best enters at its gamma and the next, as a larger map can use a larger gamma; the better one goes on."""
+    """Judge the best at its gamma and the next, since a large map can use a larger gamma; the better one goes on."""
     space, judge, best = search.space, search.judge, leaders[0]
     # With fewer landmarks than features a fit does not show how smooth a function of all features is.
     many = space.p > FINALIST_RUNG.components
@@ -305,7 +305,7 @@ def can_try_linear(search: Search, _: Sequence[Trial]) -> bool:
 
 
 def try_linear(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
-    """The linear kernel enters beside the best; it goes on where the best gains no more than a standard error."""
+    """Judge the linear kernel beside the best; it goes on if the best gains no more than a standard error."""
     space, judge, best = search.space, search.judge, leaders[0]
     linear = space.linear(best.candidate.scaling.kind)
     few = fidelity if space.p > FINALIST_RUNG.components else FINALIST_RUNG
@@ -329,7 +329,7 @@ def can_count_components(search: Search, leaders: Sequence[Trial]) -> bool:
 
 
 def count_components(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
-    """The best enters with more and more components, until a doubling of them gains little; it goes on as it is."""
+    """Judge the best with more and more components until a doubling gains little; it goes on unchanged."""
     judge, best = search.judge, leaders[0].candidate
     if best.plain and 2 * judge.p <= LEAST_COMPONENTS:
         search.enough = 2 * judge.p  # half of them are all features
@@ -358,7 +358,7 @@ def can_try_joint_loss(search: Search, _: Sequence[Trial]) -> bool:
 
 
 def try_joint_loss(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
-    """The linear kernel with the joint loss enters; it is the choice if it is better on few rows and on many."""
+    """Judge the linear kernel with the joint loss; it is the choice if it is better on few rows and on many."""
     judge, loss, linear = search.judge, search.joint_loss, search.linear()
     assert loss is not None
     for each in dict.fromkeys(judge.within(each) for each in (GRID_RUNG, fidelity)):
@@ -374,7 +374,7 @@ def try_joint_loss(search: Search, leaders: Sequence[Trial], fidelity: Fidelity)
 
 
 def best_of_families(trials: Sequence[Trial]) -> list[Trial]:
-    """The best trial of each family, the best family first."""
+    """Return the best trial of each family, the best family first."""
     best: dict[int, Trial] = {}
     for trial in sorted(trials, key=_loss):
         best.setdefault(id(trial.candidate.family), trial)
@@ -385,7 +385,7 @@ RUNGS = (
     Rung("grid", GRID_RUNG, has_grid, try_grid, lambda words: words.candidates),
     Rung("ways", FINALIST_RUNG, has_early_race, try_ways, of_kernel=False),
     Rung("finalists", FINALIST_RUNG, can_try_finalists, try_finalists, lambda words: min(words.candidates, 10)),
-    # three gammas and the turns, for each kernel
+    # three gammas and the rounds, for each kernel
     Rung("metric", METRIC_RUNG, can_learn_metrics, learn_metrics, lambda words: 6 * words.kernels * words.metric),
     Rung("components", LAST_RUNG, always, try_more_components, lambda words: 2 * words.gamma),
     Rung("linear", LAST_RUNG, can_try_linear, try_linear),

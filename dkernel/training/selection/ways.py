@@ -18,7 +18,7 @@ class Way:
 
     Parameters
     ----------
-    features : of the global stage: "kernel" as the recipe and the choice have it, or "none"
+    features : features of the global stage: "kernel" for those of the recipe and the choice, or "none"
     local : "none" or the word of a local stage
     """
 
@@ -38,7 +38,7 @@ class Way:
         return " + ".join(name for name in (first, self.local) if name != "none")
 
     def of(self, recipe: Recipe) -> Recipe:
-        """The recipe of this way alone."""
+        """Return the recipe of this way alone."""
         local = recipe.local_as(self.local)
         if self.features == "none":
             return recipe.replace(features="none", metric="identity", local=local)
@@ -54,11 +54,10 @@ def is_open(recipe: Recipe) -> bool:
 
 
 def open_ways(recipe: Recipe, stages: Collection[str]) -> tuple[Way, ...]:
-    """The ways that a recipe leaves open, the simplest first, given the local stages that the budget allows; several
-    run a race.
+    """Return the ways that a recipe leaves open, the simplest first; several run a race.
 
-    A stage that is named may learn the label itself. Of "auto" grids alone do: cells alone win nothing beside the other
-    ways (scripts/bench/CHOICES.md).
+    `stages` are the local stages that the budget allows. A stage that is named may learn the label alone. With "auto"
+    only grids may: cells alone gain nothing beside the other ways (scripts/bench/CHOICES.md).
 
     Examples
     --------

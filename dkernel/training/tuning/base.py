@@ -27,10 +27,10 @@ class SearchRequest:
 
     Parameters
     ----------
-    recipe : what all candidates share
+    recipe : parameters that all candidates share
     grid : axis -> values
-    judges : rows to judge candidates by; None for those of the data
-    clock : seconds, for a budget of time
+    judges : validation rows; None for rows of the data
+    clock : function that returns seconds, for a budget of time
     """
 
     source: Source
@@ -45,7 +45,7 @@ class SearchRequest:
 
 
 class ParameterSearch(ABC):
-    """A search, with what its checkpoint and the fit of the winner need."""
+    """Base class of a search; it returns what the fit of the winner needs."""
 
     fitted: ClassVar[bool]
     """Whether each candidate is fitted as without a search."""
@@ -69,19 +69,19 @@ class ParameterSearch(ABC):
 
     @abstractmethod
     def _ask(self, recipe: Recipe) -> Ask:
-        """A fit by this recipe; one that cannot be is refused."""
+        """Make the request of a fit by this recipe, and refuse a fit that is not possible."""
 
     @property
     @abstractmethod
     def checkpoint_bytes(self) -> int:
-        """Bytes on disk."""
+        """Bytes of the checkpoint on disk."""
 
     @abstractmethod
     def run(self) -> dict[str, Any]:
-        """The search, as the journal keeps it."""
+        """Run the search, and return its result as the journal stores it."""
 
     def _choose_once(self, candidate: SearchCandidate, name: str, choose: Callable[[], SelectedModel]) -> SelectedModel:
-        """The candidate with numbers for its words; multiples of one gamma, which have one name, are chosen once."""
+        """Choose numbers for the words of a candidate; multiples of one gamma have one name and share a choice."""
         if name not in self._choices:
             self._choices[name] = choose()
         choice = self._choices[name]
@@ -92,7 +92,7 @@ class ParameterSearch(ABC):
         return self.asked.clock() - self.began + spent <= self.budget.seconds
 
     def _comparable(self, loss: float, error: float) -> float:
-        """Figure to compare candidates by: their loss or score where all have the same, else the error, or the rmse."""
+        """Return the figure that compares candidates: loss or score if all have the same one, else error or rmse."""
         alike = self.asked.recipe.scoring != BY_LOSS or len({c.recipe.loss for c in self.candidates}) == 1
         value = loss if alike else error
         return value if math.isfinite(value) else math.inf

@@ -1,7 +1,7 @@
 """A search on few rows: each candidate is fitted as `train` fits it, and judged as `train` judges its alphas.
 
 The first candidate is the choice of `train` itself. Each fit chooses its alpha by the loss on rows left out of a fit,
-and that loss compares the candidates. Races of a few rounds would compare them by some tens of rows.
+and that loss compares the candidates. A race of a few rounds would compare them on tens of rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,11 +23,11 @@ from dkernel.training.stages import choose_model, learn_labels, read_survey
 from dkernel.training.tuning.base import ParameterSearch
 from dkernel.training.tuning.search_space import SearchCandidate
 
-SEARCH_PASSES = 2  # passes that a whole race reads, about, and that a whole search of few rows counts as
+SEARCH_PASSES = 2  # approximate passes of a whole race; a whole search on few rows counts as so many
 
 
 def judges_by_rows_left_out(source: Source, recipe: Recipe, grid: Mapping[str, Sequence[Any]] | None) -> bool:
-    """True if `train` would solve these rows exactly and choose alpha by rows that it leaves out."""
+    """True if `train` solves these rows exactly and chooses alpha by rows that it leaves out."""
     asked = dict(grid or {})
     if recipe.alpha != "auto" or "alpha" in asked:
         return False
@@ -36,7 +36,7 @@ def judges_by_rows_left_out(source: Source, recipe: Recipe, grid: Mapping[str, S
 
 
 class FewRowsSearch(ParameterSearch):
-    """One search on few rows."""
+    """A search on few rows, which fits each candidate."""
 
     fitted = True
 
@@ -46,11 +46,11 @@ class FewRowsSearch(ParameterSearch):
 
     @property
     def checkpoint_bytes(self) -> int:
-        """Bytes on disk: some figures of each candidate."""
+        """Bytes on disk: the few figures of each candidate do not count."""
         return 0
 
     def run(self) -> dict[str, Any]:
-        """The search, as the journal keeps it."""
+        """Run the search, and return its result as the journal stores it."""
         lines: dict[int, dict[str, Any]] = {}
         clock = self.asked.clock
         self._leave_out_copies()
@@ -66,7 +66,7 @@ class FewRowsSearch(ParameterSearch):
         return self._result(lines, SEARCH_PASSES * len(lines) / total)
 
     def _leave_out_copies(self) -> None:
-        """Keep the first of candidates that are the same fit: "auto" may stand for another word of its axis."""
+        """Keep the first of candidates with the same fit: "auto" may resolve to another word of its axis."""
         kept: dict[tuple[str, ...], SearchCandidate] = {}
         for candidate in self.candidates:
             chosen = self._choose_model(candidate)
@@ -75,7 +75,7 @@ class FewRowsSearch(ParameterSearch):
         self.candidates = list(kept.values())
 
     def _judge(self, candidate: SearchCandidate) -> dict[str, Any]:
-        """The line of a candidate: its alpha, and the figures of rows left out of a fit."""
+        """Return the line of a candidate: its alpha, and the figures of rows left out of a fit."""
         chosen = self._choose_model(candidate)
         rows, scratch = self.judges, self.scratch
         fit = train(self.source, candidate.recipe, self.executor, scratch=scratch, chosen=chosen, validation=rows)
@@ -89,7 +89,7 @@ class FewRowsSearch(ParameterSearch):
         return {**asked, "kernel": repr(chosen.kernel), "rungs": 1, "rows": judged["rows"], **figures}
 
     def _choose_model(self, candidate: SearchCandidate) -> SelectedModel:
-        """The candidate with numbers for its words, as a fit chooses them."""
+        """Choose numbers for the words of a candidate, as a fit does."""
         ask = self.asks[candidate.of_map]
 
         def choose() -> SelectedModel:
@@ -101,7 +101,7 @@ class FewRowsSearch(ParameterSearch):
         return self._choose_once(candidate, candidate.recipe.to_text(), choose)
 
     def _name(self, candidate: SearchCandidate) -> dict[str, Any]:
-        """What was searched, with the metric that a word stands for."""
+        """Return the searched values of a candidate, with its metric resolved."""
         metric = self._choose_model(candidate).metric
         return {name: metric if name == "metric" else value for name, value in candidate.asked.items()}
 
@@ -110,7 +110,7 @@ class FewRowsSearch(ParameterSearch):
         return self._comparable(loss, line.get("error", line.get("rmse")))
 
     def _result(self, lines: Mapping[int, dict[str, Any]], passes: float) -> dict[str, Any]:
-        """The leaderboard and the winner; of equals the first, which the choice of `train` is."""
+        """Return the leaderboard and the winner; in a tie the first wins, which is the choice of `train`."""
         order = sorted(lines, key=lambda number: (self._measure(lines[number]), number))
         board = [{"rank": rank, **lines[number]} for rank, number in enumerate(order, start=1)]
         for number in range(len(lines), len(self.candidates)):

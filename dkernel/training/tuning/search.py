@@ -1,15 +1,14 @@
 """A search by successive halving: all candidates read the same rows, the worse half is dropped at each rung.
 
-    rung r:  c 2^r rounds, of 32 in a pass; then the better half by the loss on rows before they were used
+    rung r:  c 2^r rounds, of 32 in a pass; then the better half stays, by the loss on rows before they were used
 
-c makes the whole race about two passes, whatever the number of candidates; of more than 64, where c is 1, it is longer.
+c makes the whole race about two passes for any number of candidates; for more than 64, where c is 1, it is longer.
 
-Successive halving (Jamieson and Talwalkar 2016) where a candidate costs a few heads or, with a gamma of its own, a map.
-The maps of the race are small: the largest has RACED columns, the others as many in proportion, and what is chosen are
-the settings. The survivor is trained at its full size, by the same fit as any other, with the kernel, the scaling and
-the metric that it raced with, and with its alpha where the grid names alphas. Nothing depends on the workers; a budget
-of time can end the race at a rung alone, and the passes until there, which are recorded, are the budget that gives the
-same bytes again.
+This is successive halving (Jamieson and Talwalkar 2016), in which a candidate costs a few heads, or a map if its gamma
+is its own. The maps of the race are small: the largest has RACED columns, and the others are smaller in proportion. The
+winner is fitted at its full size, as without a search, with the kernel, the scaling and the metric of the race, and
+with its alpha if the grid names alphas. Nothing depends on the workers. A budget of time can end the race only at the
+end of a rung. The result records the passes until there, and a budget of these passes gives the same bytes again.
 """
 
 import hashlib
@@ -51,7 +50,7 @@ from dkernel.training.tuning.search_space import Budget, SearchCandidate
 from dkernel.training.tuning.successive_halving import RacedHeads, RacedMap, run_rounds
 
 RACE_ROUNDS = 32  # rounds of a pass of the race
-RACED = 1024  # columns of the largest map of a race: all maps together cost less than the fit to come
+RACED = 1024  # columns of the largest map of a race: all maps together cost less than the fit of the winner
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +59,13 @@ class TuneResult:
 
     Parameters
     ----------
-    fit : of the survivor, as `train` gives it
-    leaderboard : one line for each candidate, the best first: rank, what was searched, the kernel with its numbers, the
-        rungs that it ran, and over the rows of the last of them the progressive loss and the error (or rmse); of few
-        rows, and where rows to judge by are given, the loss and error on rows left out of a fit
-    params : what was searched -> the survivor's value
-    recipe : that the survivor was trained with
-    passes : of the search over the data: as a budget, they give the same search again
+    fit : result of `train` for the winner
+    leaderboard : one line for each candidate, the best first: rank, searched values, the kernel with its numbers, the
+        number of its rungs, and the progressive loss and the error (or rmse) on the rows of its last rung; for few
+        rows, and with validation rows, the loss and error on rows left out of a fit
+    params : searched parameter -> value of the winner
+    recipe : recipe of the winner
+    passes : passes of the search over the data; a budget of these passes repeats the search
     """
 
     fit: TrainResult
@@ -89,17 +88,17 @@ def tune(
     validation: Validation = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> TuneResult:
-    """Search and fit; the same bytes for every executor.
+    """Search parameters and fit the winner; the bytes are the same for every executor.
 
     Parameters
     ----------
-    source : with a label
-    recipe : what all candidates share; gamma, metric and alpha are searched where it says "auto"
+    source : source with a label
+    recipe : parameters that all candidates share; gamma, metric and alpha are searched if they are "auto"
     grid : axis -> values, of `dkernel.training.tuning.search_space.AXES`; a gamma may also be '4*median' or '2*auto'
-    budget : of the search, the survivor's fit comes after it: "2passes", or "10min", which ends with a rung
-    checkpoint : where to keep what is done: the rungs in its folder search/, the fit in fit/
-    validation : rows to judge candidates and the survivor by, as of `train`
-    clock : seconds, for a budget of time
+    budget : budget of the search, without the fit of the winner: "2passes", or "10min", which ends with a rung
+    checkpoint : folder with the progress: the rungs in its folder search/, the fit in fit/
+    validation : validation rows for the candidates and the winner, as in `train`
+    clock : function that returns seconds, for a budget of time
     """
     if source.label is None:
         raise DataError("The data have no label to learn: open the source with one.")
@@ -162,7 +161,7 @@ def _resume_or_search(search: ParameterSearch, checkpoint: Checkpoint | None) ->
 
 
 class HalvingSearch(ParameterSearch):
-    """One search by successive halving: its candidates, the maps that they share, and the rungs."""
+    """A search by successive halving: its candidates, the maps that they share, and the rungs."""
 
     fitted = False
 
@@ -196,7 +195,7 @@ class HalvingSearch(ParameterSearch):
         return FitRun(self.executor, key, self.progress, self.journal, scratch=self.scratch)
 
     def _columns_in_race(self, columns: int) -> int:
-        """Columns of the race's map for one of `columns`; an even number, for maps of pairs."""
+        """Return the columns in the race for a map of `columns`; an even number, for maps of pairs."""
         # Maps of fewer than 32 components do not tell candidates apart.
         return min(columns, max(32, 2 * round(columns / self.shrink / 2)))
 
@@ -206,7 +205,7 @@ class HalvingSearch(ParameterSearch):
         return int(len(self.asks) * self.base.plan.checkpoint_bytes)
 
     def run(self) -> dict[str, Any]:
-        """The race, as the journal keeps it."""
+        """Run the race, and return its result as the journal stores it."""
         base, run = self.base, self._make_run(self.base.key)
         reader = BlockReader(self.executor, base.source, base.plan.kept)
         try:
@@ -227,7 +226,7 @@ class HalvingSearch(ParameterSearch):
             reader.close()
 
     def _make_maps(self, fit: Fit) -> list[RacedMap]:
-        """The maps of the race, the candidates of each prepared on the sample as those of a fit."""
+        """Make the maps of the race, and prepare the candidates of each on the sample as in a fit."""
         self.chosen: dict[tuple[Any, ...], SelectedModel] = {}
         maps = []
         for i, of_map in enumerate(self.asks):
@@ -238,7 +237,7 @@ class HalvingSearch(ParameterSearch):
         return maps
 
     def _choose_model(self, candidate: SearchCandidate, base: Fit) -> SelectedModel:
-        """The candidate with numbers for its words."""
+        """Choose numbers for the words of a candidate."""
         recipe = candidate.recipe
         name = f"choice-{recipe.kernel}-{recipe.gamma}-{recipe.metric}-{recipe.scale}"
         name = "choice-" + hashlib.sha256(name.encode()).hexdigest()[:12]
@@ -268,7 +267,7 @@ class HalvingSearch(ParameterSearch):
             objective = replace(fit.objective, components=raced_map.objective.components)
             fit = replace(fit, objective=objective, coordinates=raced_map.coordinates)
             alphas = [float(self.candidates[number].recipe.alpha) for number in of_loss]
-            # Few rows are claimed: then no alpha is left out, and the steps are those of rounds of few rows.
+            # With 0 rows no alpha is left out, and the steps are those of rounds of few rows.
             setup = load_or_prepare(fit, self.journal, f"prepared-{i}-{len(entries)}", partial(prepare, fit, alphas, 0))
             entries.append(RacedHeads(objective.loss, setup.solver, setup.start, tuple(of_loss)))
         assert raced_map is not None
@@ -331,7 +330,7 @@ class HalvingSearch(ParameterSearch):
         return "error", 1 - score.right / max(score.n, 1)
 
     def _result(self, last: Mapping[int, tuple[int, LossSums]], alive: Sequence[int], passes: float) -> dict[str, Any]:
-        """The leaderboard and the survivor."""
+        """Return the leaderboard and the winner."""
         # Candidates that ended at the same rung are compared on the rows of that rung.
         order = sorted(
             range(len(self.candidates)),
@@ -343,7 +342,7 @@ class HalvingSearch(ParameterSearch):
         params = {name: value for name, value in best.asked.items() if name != "gamma"}
         params["kernel"] = repr(chosen.kernel)
         text = f"{len(order)} candidates in {passes:.6g} passes, the budget that repeats the search"
-        # The alpha of small maps is no rule at full size: unless it was searched, the fit chooses it once more.
+        # The alpha of a small map may not suit the full size: unless it was searched, the fit chooses it again.
         alpha = best.recipe.alpha if self.alpha_asked else "auto"
         recipe = asked.recipe.replace(
             kernel=repr(chosen.kernel), loss=best.recipe.loss, alpha=alpha, scale=chosen.scaling.kind
@@ -364,7 +363,7 @@ class HalvingSearch(ParameterSearch):
             return line
         name, figure = self._figure(score)
         loss = score.loss / max(score.weight, 1e-300)
-        # JSON has no word for what a candidate that diverged has.
+        # JSON has no infinity and no NaN, which a candidate that diverged may have.
         scoring = self.asked.recipe.scoring
         if scoring != BY_LOSS:
             figures = {"score": SCORERS[scoring].score(loss, self.targets.unit), name: figure}

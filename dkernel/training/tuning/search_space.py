@@ -19,13 +19,13 @@ AXES = ("kernel", "gamma", "metric", "scale", "features", "landmarks", "n_compon
 """Parameters that can be searched, in the order in which a candidate is named."""
 
 OF_HEADS = ("loss", "alpha")
-"""Axes whose values are heads beside each other on the columns of one map."""
+"""Axes whose values are heads that share the components of one map."""
 
-# A map of many columns can use a larger gamma than the sample's choice, and the choice may be off by one either way.
-# The choice of a fit without a search comes first: of equals it stays.
+# A large map can use a larger gamma than the choice on the sample, which may be one step too small or too large.
+# The choice of a fit without a search comes first, so it wins in a tie.
 GAMMAS = ("auto", "0.5*auto", "2*auto", "4*auto")
 SEARCHED_ALPHAS = tuple(10.0**k for k in range(-9, -1))
-MOST_CANDIDATES = 4096  # candidates: beyond it the names of a typing error rather than a search
+MOST_CANDIDATES = 4096  # most candidates: more of them are a typing error rather than a search
 
 _UNITS = {"passes": 0.0, "pass": 0.0, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
 _TIMES = re.compile(r"(?P<factor>[^*]+)\*(?P<word>auto|median|scale)")
@@ -46,7 +46,7 @@ class Budget:
 
     @classmethod
     def of(cls, text: "str | float | Budget") -> "Budget":
-        """A number alone is one of passes."""
+        """Parse a budget; a number without a unit is a number of passes."""
         if isinstance(text, Budget):
             return text
         match = re.fullmatch(r"\s*(?P<number>\d+\.?\d*|\.\d+)\s*(?P<unit>[a-z]*)\s*", str(text))
@@ -66,9 +66,9 @@ class SearchCandidate:
 
     Parameters
     ----------
-    asked : axis -> its value, of the axes that were searched
-    recipe : all of it; its gamma is the word or number before `factor`
-    factor : of the gamma
+    asked : searched axis -> its value
+    recipe : whole recipe, with the gamma before its multiplication by `factor`
+    factor : factor of the gamma
     """
 
     asked: Mapping[str, Any]
@@ -80,11 +80,11 @@ class SearchCandidate:
 def make_candidates(
     recipe: Recipe, grid: Mapping[str, Sequence[Any]] | None, p: int, objects: bool, fitted: bool = False
 ) -> list[SearchCandidate]:
-    """Every combination of the axes: those of the grid, and gamma, metric and alpha where the recipe leaves them open.
+    """Combine all axes: those of the grid, and gamma, metric and alpha if the recipe leaves them open.
 
     Parameters
     ----------
-    p, objects : columns of the data, and whether some hold objects
+    p, objects : number of columns of the data, and whether some have objects
     fitted : whether each candidate is fitted as without a search. Then the choice of such a fit is the first of them,
         and each fit chooses its own alpha
     """
@@ -120,13 +120,13 @@ def _axes(recipe: Recipe, grid: dict[str, Any], p: int, objects: bool, fitted: b
         axes.setdefault("gamma", GAMMAS)
     if recipe.metric == "auto":
         learned = sorted({learnable_metric(k, p) for k in families}) if open_gamma and not objects else []
-        # A metric that suits one of the kernels alone would be refused for the others.
+        # A metric that suits only one of the kernels would be refused for the others.
         best = learned[0] if len(learned) == 1 else ("diagonal" if "diagonal" in learned else "identity")
         best = "identity" if "identity" in learned else best
         axes.setdefault("metric", tuple(dict.fromkeys([*["auto"] * fitted, "identity", best])))
     if recipe.alpha == "auto":
         axes.setdefault("alpha", ("auto",) if fitted else SEARCHED_ALPHAS)
-    # Combinations that come twice are one.
+    # Equal values would make equal candidates.
     return {name: tuple(dict.fromkeys(axes[name])) for name in AXES if name in axes}
 
 
@@ -155,7 +155,7 @@ def _gamma(value: Any) -> tuple[Any, float]:
 
 
 def scale_gammas(kernel: Kernel, factor: float) -> Kernel:
-    """The kernel with every gamma in it times a factor.
+    """Multiply every gamma of a kernel by a factor.
 
     Examples
     --------

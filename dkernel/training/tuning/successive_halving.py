@@ -1,8 +1,8 @@
 """Successive halving: all candidates share each reading of a block, and those of one map share its components.
 
-A map runs with all heads that use it: for each loss, for each alpha, the outputs. In a round every map takes its
-gradient in the same task, from the same block, before any of its coefficients has seen these rows: the losses and right
-answers that come with it are those of rows not used yet (progressive validation), by which candidates are judged.
+A map has a head for each output of each alpha and loss. In a round one task computes the gradients of all maps from the
+same block, before any coefficient has used these rows. So the losses and right answers of the task are those of new
+rows (progressive validation), and they compare the candidates.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ from dkernel.streaming.schedule import RowRange, RowSlice
 
 @dataclass(frozen=True, eq=False)
 class MixedLoss(Loss):
-    """A loss for each run of paths; as one, since the columns of a tile are made once for all heads.
+    """Several losses as one, each for a run of paths, since all heads share the components of a tile.
 
-    Scores are (rows, paths) or (rows, paths, outputs): a loss may see the outputs of a row together.
+    Scores are (rows, paths) or (rows, paths, outputs): a loss may use the outputs of a row together.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class RacedHeads:
 
     Parameters
     ----------
-    v : float64 (n + 1, alphas * outputs)
+    v : coefficients, float64 (n + 1, alphas * outputs)
     candidates : number of the candidate of each alpha
     """
 
@@ -71,7 +71,7 @@ class RacedHeads:
     candidates: tuple[int, ...]
 
     def only(self, alive: Sequence[int]) -> "RacedHeads | None":
-        """The same of the candidates that are left, or None."""
+        """Return the heads of the candidates that are left, or None."""
         kept = [j for j, number in enumerate(self.candidates) if number in alive]
         if not kept:
             return None
@@ -83,7 +83,7 @@ class RacedHeads:
         )
 
     def of(self, number: int) -> F64:
-        """The columns of v that are a candidate's."""
+        """Return the columns of v of a candidate."""
         outputs, j = self.solver.outputs, self.candidates.index(number)
         return self.v[:, j * outputs : (j + 1) * outputs]
 
@@ -94,7 +94,7 @@ class RacedMap:
 
     Parameters
     ----------
-    objective : of the rows; its loss is that of the first entry
+    objective : objective of the rows, with the loss of the first entry
     """
 
     objective: Objective
@@ -103,16 +103,16 @@ class RacedMap:
 
     @property
     def candidates(self) -> tuple[int, ...]:
-        """Their numbers, in the order of the heads."""
+        """Numbers of the candidates, in the order of the heads."""
         return tuple(number for entry in self.entries for number in entry.candidates)
 
     def only(self, alive: Sequence[int]) -> "RacedMap | None":
-        """The map with the heads of the candidates that are alive."""
+        """Return the map with the heads of the candidates that are left, or None."""
         entries = tuple(kept for entry in self.entries if (kept := entry.only(alive)) is not None)
         return replace(self, entries=entries) if entries else None
 
     def at(self, v: dict[int, F64]) -> "RacedMap":
-        """The map with these coefficients, one array a candidate."""
+        """Return the map with these coefficients, one array for each candidate."""
         entries = [
             replace(entry, v=np.ascontiguousarray(np.concatenate([v[n] for n in entry.candidates], axis=1)))
             for entry in self.entries
@@ -128,7 +128,7 @@ class RacedMap:
         return SGDHeads(replace(self.objective, loss=loss), self.coordinates, [entry.solver for entry in self.entries])
 
     def judge(self, rows: Block) -> dict[int, LossSums]:
-        """The figures of each candidate on rows that are not of the source."""
+        """Return the losses of each candidate on validation rows."""
         whole, scores = RowSlice(0, RowRange(0, 0, 0, len(rows.X)), len(rows.X), 0), {}
         for entry in self.entries:
             objective = replace(self.objective, loss=entry.loss, threshold=-1)
@@ -149,12 +149,12 @@ def run_rounds(
     following: Sequence[RowSlice],
     progress: Any,
 ) -> tuple[list[RacedMap], dict[int, LossSums]]:
-    """Some rounds of all maps; the maps after them, and each candidate's score on their rows.
+    """Run some rounds of all maps; return the maps after them, and the losses of each candidate on their rows.
 
     Parameters
     ----------
     first : number of the first of these rounds in the whole race
-    length, whole : rounds of a pass, and of a race that nothing ends before
+    length, whole : rounds of a pass, and of a whole race
     following : the pieces after the last of these rounds, which are read ahead
     """
     candidates = [raced.candidates for raced in maps]
@@ -164,8 +164,8 @@ def run_rounds(
     with SGD(reader, [raced.sgd_heads for raced in maps], f"{key}-{first}") as sgd:
         for i, pieces in enumerate(rounds):
             ahead = rounds[i + 1] if i + 1 < len(rounds) else following
-            # Towards the end the steps become small: otherwise the noise of few rows in the last iterate is what is
-            # judged, and who is regularized most wins.
+            # Towards the end the steps become small: otherwise the losses would show the noise of few rows in the last
+            # iterate, and the most regularized candidate would win.
             factor = max(0.05, 1 - (first + i) / whole)  # the last steps are this share of a fit's
             states, totals = sgd.round([PSGD.at_rest(each) for each in v], pieces, f"{i}", length, factor, ahead)
             v = [state.v for state in states]
