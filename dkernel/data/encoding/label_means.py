@@ -80,8 +80,8 @@ def copies_in_folds(first: int, n: int, weight: NDArray[Any] | None = None) -> N
     stop = np.fmod(end, FOLD_PERIOD)
     whole = (end - stop) / FOLD_PERIOD
     rest = before[stop.astype(np.int64)] - before[begin.astype(np.int64)]
-    row_copies: NDArray[np.float64] = whole[:, None] * before[-1] + rest
-    return row_copies
+    in_folds: NDArray[np.float64] = whole[:, None] * before[-1] + rest
+    return in_folds
 
 
 def n_copies(weight: Any) -> int:

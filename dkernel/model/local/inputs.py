@@ -136,7 +136,7 @@ def named_groups(groups: Sequence[Sequence[str]], places: Mapping[str, int]) -> 
     >>> named_groups([["soil*"], ["a", "b"]], {"a": 0, "soil1": 1, "soil2": 2, "b": 3})
     ((1, 2), (0, 3))
     """
-    left, find_positions = dict(places), []
+    left, positions = dict(places), []
     for group in groups:
         members = []
         for pattern in group:
@@ -145,8 +145,8 @@ def named_groups(groups: Sequence[Sequence[str]], places: Mapping[str, int]) -> 
                 near = nearest_name(pattern, list(left))
                 raise RecipeError(f"one_hot={pattern!r} is like no feature that is left.{near}")
             members += [left.pop(name) for name in names]
-        find_positions.append(tuple(sorted(members)))
-    return tuple(find_positions)
+        positions.append(tuple(sorted(members)))
+    return tuple(positions)
 
 
 INPUT_LOOPS = (_fill,)
