@@ -448,11 +448,12 @@ def connect_arguments(ctx: click.Context, values: Mapping[str, Any]) -> dict[str
 def _check_limit(limit: str) -> None:
     """Refuse a limit under which no worker starts, before any is started."""
     from dkernel.errors import MemoryBudgetError
+    from dkernel.numerics.resource_limits import format_limit
     from dkernel.streaming.cost import WORKER_BASE
     from dkernel.streaming.execution.connect import parse_memory_limit
 
     if 0 < (parse_memory_limit(limit) or 0) < WORKER_BASE:
-        least = f"{WORKER_BASE // 2**20}MiB"
+        least = format_limit(WORKER_BASE)
         raise MemoryBudgetError(
             f"--memory-limit {limit}: a worker process takes {least} before it has read a row. Give more than "
             f"--memory-limit {least}, or leave --workers out: the threads of one process need it once."

@@ -49,6 +49,17 @@ def in_units(n: float) -> str:
     return f"{n / 2**10:,.0f} KiB" if 0 < n < 2**20 else f"{n / 2**20:,.0f} MiB"
 
 
+def format_limit(n: int) -> str:
+    """Format bytes as --memory-limit takes them, rounded up.
+
+    Examples
+    --------
+    >>> format_limit(5 * 2**30 + 1)
+    '5121MiB'
+    """
+    return f"{-(-n // 2**20)}MiB"
+
+
 def check_address_space() -> None:
     """Refuse a limit of addresses in which the libraries cannot start: OpenBLAS then tries for ever to get its buffers.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from dkernel.cli.diagnostics import host_facts as probes
 from dkernel.numerics import resource_limits
-from dkernel.numerics.resource_limits import in_units
+from dkernel.numerics.resource_limits import format_limit, in_units
 from dkernel.streaming.execution.connection import PATIENCE
 from dkernel.streaming.execution.local import ThreadsExecutor
 from dkernel.streaming.execution.stated import PlannedCluster
@@ -269,12 +269,11 @@ def _memory(
             )
         for name, facts in workers.items():
             if (limit := _memory_limit(facts)) and limit < plan.worker_bytes:
-                needs = in_units(plan.worker_bytes)
                 yield Finding(
                     "memory",
                     name,
-                    f"its limit is {in_units(limit)}, and the plan needs {needs} of it",
-                    f"Start the worker with --memory-limit {needs.replace(' ', '')} or more, use "
+                    f"its limit is {in_units(limit)}, and the plan needs {in_units(plan.worker_bytes)} of it",
+                    f"Start the worker with --memory-limit {format_limit(plan.worker_bytes)} or more, use "
                     "fewer --n-components, or write the data in smaller chunks.",
                 )
     for host in {facts["host"] for facts in workers.values()}:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError, RecipeError
 from dkernel.model.recipe import Recipe
-from dkernel.numerics.resource_limits import available_memory, in_units, memory_limit
+from dkernel.numerics.resource_limits import available_memory, format_limit, in_units, memory_limit
 from dkernel.solvers.budget import CORES
 from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.cost import Cost, core_seconds
@@ -186,13 +186,13 @@ class Plan:
         if own is not None and not self.fits_workers:
             raise MemoryBudgetError(
                 f"Each worker needs about {in_units(self.worker_bytes)} and has a limit of {in_units(own)}. Raise "
-                f"--memory-limit to {_whole_mib(self.worker_bytes)}{self._fewer(executor)}, or give a source in "
+                f"--memory-limit to {format_limit(self.worker_bytes)}{self._fewer(executor)}, or give a source in "
                 "smaller chunks."
             )
         if limit is not None and here > limit:
             raise MemoryBudgetError(
                 f"This process needs about {in_units(here)} and has a limit of {in_units(limit)}. "
-                f"Raise --client-memory-limit to {_whole_mib(here)}{self._fewer(executor)}."
+                f"Raise --client-memory-limit to {format_limit(here)}{self._fewer(executor)}."
             )
         if here > (most := memory_limit()):
             raise MemoryBudgetError(
@@ -231,11 +231,6 @@ class Plan:
     def _fits(self) -> bool:
         limits = memory_limit(), self.limits.client
         return self.fits_workers and all(limit is None or self.here_bytes <= limit for limit in limits)
-
-
-def _whole_mib(n: int) -> str:
-    """Format bytes as an option takes them."""
-    return f"{-(-n // 2**20)}MiB"
 
 
 def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:

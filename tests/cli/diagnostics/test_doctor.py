@@ -2,6 +2,7 @@
 
 import copy
 import os
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from dkernel.cli.diagnostics.doctor import CHECKS, DoctorRequest, diagnose
 from dkernel.cli.diagnostics.host_facts import probe
 from dkernel.data import from_arrays
 from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.connect import parse_memory_limit
 
 WORKERS = ("tcp://10.0.0.1:1", "tcp://10.0.0.2:1")
 SOUND = {
@@ -104,6 +106,14 @@ def test_every_fault_is_found_where_it_is(check, job):
 
 def test_there_is_a_fault_for_every_check():
     assert set(FAULTS) | {"job"} == set(CHECKS)
+
+
+def test_the_memory_that_it_advises_is_what_the_option_takes(job):
+    large = replace(job, recipe=job.recipe.replace(features="random", n_components=2**18))
+    found = diagnose(Cluster({"memory_limit": 2**20}), large)
+    remedy = next(finding.remedy for finding in found.findings if "--memory-limit" in finding.remedy)
+    advised = parse_memory_limit(re.search(r"--memory-limit (\S+)", remedy)[1])
+    assert advised >= found.plan["worker_bytes"] > 2**30
 
 
 def test_a_machine_that_promised_more_memory_than_it_has(job):
