@@ -3,6 +3,7 @@
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from sklearn.base import clone
@@ -27,6 +28,7 @@ FORMS = {
     "dates": DATES,
     "categories": TEXT.astype({"day": "category"}),
     "of Arrow": TEXT.convert_dtypes(dtype_backend="pyarrow"),
+    "of views": TEXT.astype({"day": pd.ArrowDtype(pa.string_view())}),
     "of Dask": dd.from_pandas(TEXT, npartitions=3),
 }
 

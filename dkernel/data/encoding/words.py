@@ -18,6 +18,11 @@ import pyarrow as pa
 TEXT, NUMBER, BOOL, DATE, TIME, DURATION = VALUE_KINDS = ("text", "number", "bool", "date", "time", "duration")
 """What the values of a category are. A number may also be a format, "%02d" or "%.2f", that its words have."""
 
+DAYS_AND_CLOCK = (
+    r"(?P<days>-?\d+) days?(?:,? (?P<sign>[-+]?)(?P<hours>\d\d?):(?P<minutes>\d\d):(?P<seconds>\d\d(?:\.\d+)?))?"
+)
+"""Pattern of a duration as pandas writes it, and as Python does where it has days."""
+
 PRINTF_FORMAT = re.compile(r"%0[1-9]\d?d|%\.[1-9]\d?f")
 
 _WRITTEN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.0|\.\d*[1-9])?(?:e\+?\d\d+|e-\d+|E[-+]\d+)?|-?inf", re.ASCII)
@@ -28,7 +33,7 @@ _CLOCK = r"(?P<time>(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d)?)(?:\.(?P<fraction>\d+
 _TIME = re.compile(_CLOCK, re.ASCII)
 _ZONE = r"(?P<zone> ?UTC|Z|[-+]\d\d(?::?\d\d)?)?"
 _DATE = re.compile(rf"(?P<day>\d{{4}}-\d\d-\d\d)(?:[ T]{_CLOCK}{_ZONE})?", re.ASCII)
-_DURATION = re.compile(r"(-?\d+) days?(?:,? ([-+]?)(\d\d?):(\d\d):(\d\d(?:\.\d+)?))?", re.ASCII)
+_DURATION = re.compile(DAYS_AND_CLOCK, re.ASCII)
 
 _EXACT = 2.0**64
 """Whole numbers below have their digits as a word, as 64-bit integers have."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from dkernel.data.encoding.words import DURATION, to_words
+from dkernel.data.encoding.words import DAYS_AND_CLOCK, DURATION, TEXT, arrow_kind, to_words
 from dkernel.errors import DataError, RecipeError
 from dkernel.numerics.validation import RowDescriber
 
@@ -25,14 +25,10 @@ NULL_NUMBERS = (*NULLS, "?", "-", "--", ".", "na", "n.a.", "none")
 DATES = ("", pa.timestamp("us")), ("", pa.timestamp("us", "UTC")), ("1970-01-01 ", pa.timestamp("us"))
 """What stands before the text, and the type that it is read as: Arrow reads dates of text, and times with a date."""
 
-_DAYS_AND_CLOCK = (
-    r"^(?P<d>-?[0-9]+) days?(?:,? (?P<sign>[-+]?)(?P<h>[0-9]{1,2}):(?P<m>[0-9]{2}):(?P<s>[0-9]{2}(?:\.[0-9]+)?))?$"
-)
-_OTHER_FORMS = {r"(:[0-9]{2}\.[0-9]{6})[0-9]{1,3}": r"\1", " UTC$": "Z"}  # nanoseconds; the zone of BigQuery
-
-
 ISO_FORMAT = "ISO8601"
 """The format of dates that need none, as pandas names it."""
+
+_OTHER_FORMS = {r"(:[0-9]{2}\.[0-9]{6})[0-9]{1,3}": r"\1", " UTC$": "Z"}  # nanoseconds; the zone of BigQuery
 
 
 def parse_date_formats(given: Mapping[str, str] | None) -> dict[str, str]:
@@ -87,10 +83,10 @@ def read_durations(texts: Any) -> Any:
     >>> read_durations(pa.array(["0 days 02:21:00.5", "-1 days +23:00:00", None])).cast(pa.int64()).to_pylist()
     [8460500000, -3600000000, None]
     """
-    parts = pc.extract_regex(texts, _DAYS_AND_CLOCK)
+    parts = pc.extract_regex(texts, f"^{DAYS_AND_CLOCK}$")
     if parts.null_count > texts.null_count:
         raise pa.ArrowInvalid("a text that is no duration")
-    fields = {name: pc.struct_field(parts, name) for name in ("d", "sign", "h", "m", "s")}
+    fields = {name: pc.struct_field(parts, name) for name in ("days", "sign", "hours", "minutes", "seconds")}
     sign = pc.if_else(pc.equal(fields.pop("sign"), "-"), -1, 1)
     days, hours, minutes, seconds = (
         pc.if_else(pc.equal(each, ""), "0", each).cast(pa.float64()) for each in fields.values()
@@ -104,10 +100,8 @@ _TIME_READERS: Mapping[str, Sequence[Callable[[Any], Any]]] = {
     "": [partial(read_dates, before=before, kind=kind) for before, kind in DATES],
     DURATION: [read_durations],
 }
-_ONE_TIME, _SEVERAL_TIMES = (
-    {"": "a date or time", DURATION: "a duration"},
-    {"": "dates or times", DURATION: "durations"},
-)
+_ONE_TIME = {"": "a date or time", DURATION: "a duration"}
+_SEVERAL_TIMES = {"": "dates or times", DURATION: "durations"}
 
 
 def without_words(texts: Any, words: Sequence[str]) -> Any:
@@ -115,7 +109,7 @@ def without_words(texts: Any, words: Sequence[str]) -> Any:
     return pc.if_else(pc.is_in(texts, pa.array(words)), pa.scalar(None, pa.string()), texts)
 
 
-def dates_of_texts(texts: Any, name: str, describe: RowDescriber, form: str = "") -> Any:
+def dates_of_texts(column: Any, name: str, describe: RowDescriber, form: str = "") -> Any:
     """The times of a column of texts, missing where they are NULL_NUMBERS; a DataError that names the row of another.
 
     Parameters
@@ -129,58 +123,63 @@ def dates_of_texts(texts: Any, name: str, describe: RowDescriber, form: str = ""
     >>> dates_of_texts(pa.array([20240131]), "day", str, "%Y%m%d").to_pylist()
     [datetime.datetime(2024, 1, 31, 0, 0)]
     """
+    texts = _as_texts(column)
+    times = _read_times(texts, form)
+    if wrong := _find_wrong(texts, times, form):
+        row, reason = min(wrong.items())
+        others = f", and the column's other values are {_SEVERAL_TIMES[form]}" if form in _SEVERAL_TIMES else ""
+        raise DataError(f"{describe(row)}, column {name!r}: {reason}{others}.")
+    return times
+
+
+def no_dates(column: Any, form: str = "") -> dict[int, str]:
+    """The rows whose text is no date or time, or no duration, with the reason; missing values are allowed."""
+    texts = _as_texts(column)
+    return _find_wrong(texts, _read_times(texts, form), form)
+
+
+def _as_texts(column: Any) -> Any:
+    """The texts of a column, or the words of its numbers, missing where they are NULL_NUMBERS."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if arrow_kind(column.type) != TEXT:
+        distinct = pc.unique(column)
+        column = pa.array(to_words(distinct), pa.string()).take(pc.index_in(column, distinct))
+    return without_words(column.cast(pa.string()), NULL_NUMBERS)
+
+
+def _read_times(texts: Any, form: str) -> Any:
+    """The times of texts, missing where a text is none."""
     if form not in _TIME_READERS:
-        return _read_in_form(texts, name, describe, form)
-    known = without_words(texts.cast(pa.string()), NULL_NUMBERS)
+        return _read_format(texts, form)
     for read in _TIME_READERS[form]:
         try:
-            return read(known)
+            return read(texts)
         except pa.ArrowInvalid:
             continue
-    row, reason = min(no_dates(texts, form).items())
-    raise DataError(
-        f"{describe(row)}, column {name!r}: {reason}, and the column's other values are {_SEVERAL_TIMES[form]}."
-    )
+    words = pc.unique(texts.drop_null()).to_pylist()
+    wrong = {read: [word for word in words if not _is(word, read)] for read in _TIME_READERS[form]}
+    best = min(wrong, key=lambda read: len(wrong[read]))
+    return best(without_words(texts, wrong[best]))
 
 
-def _read_in_form(column: Any, name: str, describe: RowDescriber, form: str) -> Any:
-    words, moments, at = _find_moments(column, form)
-    if wrong := _find_wrong(words, moments, at, form):
-        row, reason = min(wrong.items())
-        raise DataError(f"{describe(row)}, column {name!r}: {reason}.")
-    return moments.take(at)
-
-
-def _find_moments(column: Any, form: str) -> tuple[list[str | None], Any, Any]:
-    """The different words of a column, the moment of each in a format, null if none, and the number of each row's."""
+def _read_format(texts: Any, form: str) -> Any:
     import pandas as pd
 
-    plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-    plain = plain.cast(pa.string()) if pa.types.is_binary(plain.type) else plain
-    distinct = pc.unique(plain)
-    words = [None if word in NULL_NUMBERS else word for word in to_words(distinct)]
-    texts = words
+    distinct = pc.unique(texts)
+    words = distinct.to_pylist()
     if not re.search("%[cxYyG]", form):  # a time alone is one of 1970, as in ISO 8601
-        texts, form = [None if word is None else f"1970 {word}" for word in words], f"%Y {form}"
-    moments = pd.to_datetime(pd.Series(texts, dtype=object), format=form, utc=True, errors="coerce")
-    return words, pa.array(moments.dt.tz_localize(None).dt.as_unit("us")), pc.index_in(plain, distinct)
+        words, form = [None if word is None else f"1970 {word}" for word in words], f"%Y {form}"
+    moments = pd.to_datetime(pd.Series(words, dtype=object), format=form, utc=True, errors="coerce")
+    return pa.array(moments.dt.tz_localize(None).dt.as_unit("us")).take(pc.index_in(texts, distinct))
 
 
-def _find_wrong(words: Sequence[str | None], moments: Any, at: Any, form: str) -> dict[int, str]:
-    """The rows whose words are no dates, with the reason."""
-    pairs = enumerate(zip(words, moments.is_null().to_pylist(), strict=True))
-    wrong = {number: f"{word[:60]!r} is no date as {form}" for number, (word, none) in pairs if none and word}
-    return {row: wrong[number] for row, number in enumerate(at.to_pylist() if wrong else ()) if number in wrong}
-
-
-def no_dates(texts: Any, form: str = "") -> dict[int, str]:
-    """The rows whose text is no date or time, or no duration, with the reason; missing values are allowed."""
-    if form not in _TIME_READERS:
-        return _find_wrong(*_find_moments(texts, form), form)
-    words = texts.cast(pa.string()).to_pylist()
-    distinct = {word for word in words if word is not None and word not in NULL_NUMBERS}
-    wrong = distinct - max(({word for word in distinct if _is(word, read)} for read in _TIME_READERS[form]), key=len)
-    return {row: f"{word[:60]!r} is not {_ONE_TIME[form]}" for row, word in enumerate(words) if word in wrong}
+def _find_wrong(texts: Any, times: Any, form: str) -> dict[int, str]:
+    """The rows that have a text and no time, with the reason."""
+    rows = pc.indices_nonzero(pc.and_(texts.is_valid(), times.is_null()))
+    what = f"not {_ONE_TIME[form]}" if form in _ONE_TIME else f"no date as {form}"
+    found = zip(rows.to_pylist(), texts.take(rows).to_pylist(), strict=True)
+    return {row: f"{text[:60]!r} is {what}" for row, text in found}
 
 
 def _is(word: str, read: Callable[[Any], Any]) -> bool:
