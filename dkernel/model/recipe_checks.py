@@ -253,6 +253,8 @@ def date_format(p: Parameter, value: Any) -> dict[str, str] | None:
         if not all(name and form for name, _, form in pairs):
             raise refusal(p, value, "COLUMN=FORMAT, as day=%d.%m.%Y")
         value = {name: form for name, _, form in pairs}
+        if len(value) < len(pairs):
+            raise refusal(p, texts, "COLUMN=FORMAT, each column once")
     from dkernel.data.readers.text_dates import parse_date_formats
 
     parse_date_formats(value)

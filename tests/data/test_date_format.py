@@ -23,6 +23,7 @@ Y = pd.Series(np.sin(TIMES.dt.hour / 4) + TIMES.dt.month + DATES.x, name="y")
 SETTINGS = {"kernel": "gaussian", "n_components": 64, "local": "none", "dtype": "float32"}
 WORDS = [f"--{name.replace('_', '-')}={value}" for name, value in SETTINGS.items()]
 WORDS += [f"--date-format={name}={form}" for name, form in FORMATS.items()]
+TWICE = ["day=%d.%m.%Y", "day=%m.%d.%Y"]
 FORMS = {
     "text": TEXT,
     "dates": DATES,
@@ -117,7 +118,9 @@ def test_the_last_rows_are_held_out(tmp_path):
     assert dkernel.load(tmp_path / "m").model_.columns == ("when", "number", "hour", "x")
 
 
-@pytest.mark.parametrize("given", [{"day": "dd.mm.yyyy"}, {"day": "%Q"}, {"day": 3}, ["day"], "%d.%m.%Y", 3, [3]])
+@pytest.mark.parametrize(
+    "given", [{"day": "dd.mm.yyyy"}, {"day": "%Q"}, {"day": 3}, ["day"], "%d.%m.%Y", 3, [3], TWICE]
+)
 def test_a_format_of_no_date_is_refused(given):
     with pytest.raises(RecipeError, match="date_format"):
         dkernel.KernelRegressor(date_format=given).fit(TEXT, Y)
