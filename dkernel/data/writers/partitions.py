@@ -73,11 +73,16 @@ class Partitioned(Folder):
         """Write the rows of the parts to the folder `path`; returns the names of its files, sorted, and their rows."""
         made: dict[str, int] = {}
         for number, table in enumerate(gather_tables(row_groups(parts))):
-            for folder, rows in self._folders(table):
+            folders = list(self._folders(table))
+            # Once for all folders: a selection from views of text copies the whole table.
+            order = pa.chunked_array([rows for _, rows in folders], pa.int64()).to_numpy()
+            ordered = pick_rows(table.drop_columns(list(self.keys)), order)
+            first = 0
+            for folder, rows in folders:
                 name = f"{folder}/part-{number:05d}.parquet"
                 (path / folder).mkdir(parents=True, exist_ok=True)
-                self.stage([pick_rows(table, rows.to_numpy()).drop_columns(list(self.keys))], path / name)
-                made[name] = len(rows)
+                self.stage([ordered.slice(first, len(rows))], path / name)
+                made[name], first = len(rows), first + len(rows)
             self._check_number(len({name.rpartition("/")[0] for name in made}))
         return sorted(made.items())
 
