@@ -1,6 +1,7 @@
 """Docstrings of the public names and of the classes to extend follow numpydoc."""
 
 import inspect
+import re
 from functools import cached_property
 
 import pytest
@@ -71,6 +72,12 @@ def test_a_public_docstring_follows_numpydoc(name):
 def test_a_public_summary_has_a_subject_or_a_verb(name):
     value, _ = PUBLIC[name]
     assert not inspect.getdoc(value).startswith(VERBLESS)
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_a_public_docstring_has_the_passages_that_it_names(name):
+    value, _ = PUBLIC[name]
+    assert not re.search(r"^ *\{[\w -]+\}$", inspect.getdoc(function_of(value) or value), re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", sorted(n for n, (v, _) in PUBLIC.items() if inspect.isfunction(v)))

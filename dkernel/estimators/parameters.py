@@ -151,9 +151,9 @@ class NamedParameters:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        task = getattr(cls, "_task", None)
-        names = list(inspect.signature(cls.__init__).parameters)[1:] if task else []
-        fill_docstrings(cls, {"parameters": sections({name: DOCUMENTED[name] for name in names}, task)} if task else {})
+        task, names = getattr(cls, "_task", ""), inspect.signature(cls.__init__).parameters
+        known = {name: DOCUMENTED[name] for name in names if name in DOCUMENTED}  # a user's class may have others
+        fill_docstrings(cls, {"parameters": sections(known, task)} if task else {})
         if "__init__" in cls.__dict__:
             cls.__init__ = _refuse_unknown(cls.__dict__["__init__"])  # type: ignore[method-assign]
 

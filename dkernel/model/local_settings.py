@@ -41,14 +41,15 @@ def sections(parameters: Mapping[str, Parameter], task: str = "") -> str:
 
 
 def fill_docstring(documented: Any, passages: Mapping[str, str]) -> None:
-    """Put passages that docstrings share where a line of this one is `{name of a passage}`."""
+    """Put passages that docstrings share where a line of this one is `{name of a passage}`; other lines stay."""
     import re
     import textwrap
 
+    def passage(line: re.Match[str]) -> str:
+        return textwrap.indent(passages[line[2]], line[1]) if line[2] in passages else line[0]
+
     if documented.__doc__:  # python -OO has none
-        documented.__doc__ = re.sub(
-            r"^( *)\{([\w -]+)\}$", lambda m: textwrap.indent(passages[m[2]], m[1]), documented.__doc__, flags=re.M
-        )
+        documented.__doc__ = re.sub(r"^( *)\{([\w -]+)\}$", passage, documented.__doc__, flags=re.M)
 
 
 def register_stage(word: str) -> Callable[[type[Stage]], type[Stage]]:

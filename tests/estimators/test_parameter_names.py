@@ -43,6 +43,18 @@ def test_the_signature_is_as_written_and_clones_are_equal():
     assert clone(machine).get_params() == machine.get_params()
 
 
+@pytest.mark.parametrize("base", [dkernel.KernelClassifier, dkernel.KernelRegressor, dkernel.KernelPCA])
+@pytest.mark.parametrize("doc", [None, "A class.\n\n    {its own}\n    "])
+def test_a_class_of_a_user_may_have_parameters_and_a_docstring_of_its_own(base, doc):
+    def init(self, n_components=8, noise=0.1):
+        base.__init__(self, n_components=n_components)
+        self.noise = noise
+
+    made = type("Own", (base,), {"__init__": init, "__doc__": doc})
+    assert made.__doc__ == doc
+    assert clone(made(noise=0.5)).get_params() == {"n_components": 8, "noise": 0.5}
+
+
 @pytest.mark.parametrize("machine", [dkernel.KernelClassifier, dkernel.KernelRegressor])
 def test_every_option_is_a_parameter_or_the_page_names_its_counterpart(machine):
     page = Path(dkernel.__file__).with_name("estimators").joinpath("README.md").read_text()
