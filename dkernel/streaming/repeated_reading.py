@@ -130,8 +130,8 @@ class RepeatedReading:
             if block not in blocks:
                 blocks[block] = len(blocks), self.reader.block(piece)
             numbered.append((blocks[block][0], piece))
-        handles = [handle for _, handle in blocks.values()]
-        return Call(f"{key}-{len(pieces)}", add_up, (handle, broadcast, handles, numbered), at)
+        of_blocks = [of_block for _, of_block in blocks.values()]
+        return Call(f"{key}-{len(pieces)}", add_up, (handle, broadcast, of_blocks, numbered), at)
 
     def _deal(self, pieces: Sequence[RowSlice]) -> list[tuple[str | None, list[RowSlice]]]:
         """List the pieces of each call with its worker, which had the pieces before or has their block."""
@@ -152,7 +152,7 @@ class RepeatedReading:
             assert home is not None
             rows[home] += piece.n
             mine[home].append(piece)
-        return [(at, some) for at, turn in mine.items() if turn for some in _cut(turn, threads[at])]
+        return [(at, some) for at, dealt in mine.items() if dealt for some in _cut(dealt, threads[at])]
 
     def __enter__(self) -> "RepeatedReading":
         return self
