@@ -59,7 +59,7 @@ def check_table(estimator: Any, X: Any, *, fitting: bool = False, least: int = 1
             if X.ndim != 2:
                 raise DataError(f"X has {X.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
             if is_dask(X) and not hasattr(X, "columns"):
-                dense(X._meta)
+                dense(X._meta)  # refuses chunks that numpy does not take, such as those of PyData's sparse
             # The names of a Dask dataframe stand in its empty pandas twin.
             validate_data(
                 estimator, getattr(X, "_meta", X) if hasattr(X, "columns") else X, reset=fitting, skip_check_array=True
