@@ -73,8 +73,7 @@ def held_groups(groups: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:
     if not recipe.holdout:
         raise RecipeError("holdout=0 leaves no row out, and groups say which. Use one of them.")
     hashes, inverse = hash_groups(group_words(groups))
-    counts = np.bincount(inverse, minlength=len(hashes)).tolist()
-    limit, said = _limit_of_groups({-1: len(groups), **dict(zip(hashes.tolist(), counts, strict=True))}, recipe)
+    limit, said = _limit_of_groups(_count_rows(hashes, inverse), recipe)
     held = (hashes <= np.uint64(limit))[inverse]
     if held.sum() > MOST_SHARE * len(groups):
         raise DataError(
@@ -117,9 +116,7 @@ class _Groups(Statistic[dict[int, int], dict[int, int]]):
     column: str
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> dict[int, int]:  # noqa: ARG002
-        hashes, inverse = hash_groups(groups_in(read_kept(block, piece), self.column))
-        counts = np.bincount(inverse, minlength=len(hashes)).tolist()
-        return {-1: piece.n, **dict(zip(hashes.tolist(), counts, strict=True))}
+        return _count_rows(*hash_groups(groups_in(read_kept(block, piece), self.column)))
 
     def merge(self, left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
         total = dict(left)
@@ -131,6 +128,12 @@ class _Groups(Statistic[dict[int, int], dict[int, int]]):
 
     def finish(self, total: dict[int, int]) -> dict[int, int]:
         return {each: total[each] for each in sorted(total)[: MOST_GROUPS + 1]}
+
+
+def _count_rows(hashes: NDArray[np.uint64], inverse: NDArray[np.intp]) -> dict[int, int]:
+    """Hash of a group -> its rows, and -1 -> all rows, from the hash of each group and the group of each row."""
+    counts = np.bincount(inverse, minlength=len(hashes)).tolist()
+    return {-1: len(inverse), **dict(zip(hashes.tolist(), counts, strict=True))}
 
 
 @dataclass(frozen=True, eq=False)
