@@ -25,7 +25,7 @@ from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.progress import Progress, phase_group
 from dkernel.streaming.reduction import Statistic
-from dkernel.streaming.schedule import RowRange, RowSlice
+from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.unseen_rows import WithUnseen
 
 FAR_FLOPS = 5e10  # operations of comparing rows with the landmarks, a second or so
@@ -80,9 +80,8 @@ def evaluate_model(
 
 def measure_quality(model: Model, block: Block) -> float:
     """Accuracy, or R², of labelled rows in memory, as `evaluate` has them; R² of a constant label is 0."""
-    n = len(block.X)
     statistic = _figures(model, EvaluatedRows(("rows",), (0,)), None)
-    figures = statistic.finish(statistic.step(block, RowSlice(0, RowRange(0, 0, 0, n), n, 0), None))
+    figures = statistic.finish(statistic.step(block, RowSlice.whole(len(block.X)), None))
     return float(figures["r2" if model.classes is None else "accuracy"] or 0.0)
 
 

@@ -37,7 +37,7 @@ from dkernel.solvers.preconditioner import metric_factor
 from dkernel.solvers.reservoir_split import count_weighted, read_sample, select_rows
 from dkernel.solvers.sizes import Sizes, pass_flops
 from dkernel.streaming.execution.base import Executor
-from dkernel.streaming.kept_block import cut_rows
+from dkernel.streaming.schedule import RowSlice
 
 MOST_GRAM_BYTES = 2**29  # bytes of the features, of which there are some copies
 
@@ -347,7 +347,7 @@ class _SplitRows:
 
     @classmethod
     def of(cls, objective: Objective, coordinates: Coordinates, rows: Block) -> "_SplitRows":
-        X, Y, weight = objective.rows(rows, cut_rows(len(rows.X), len(rows.X))[0])
+        X, Y, weight = objective.rows(rows, RowSlice.whole(len(rows.X)))
         w = np.ones(len(X)) if weight is None else weight[:, 0].astype(np.float64)
         F = _features(objective, coordinates, X, "float64")
         check_finite(objective.components.map.kernel, "features", F.sum())

@@ -23,7 +23,6 @@ from dkernel.numerics.random_streams import stream
 from dkernel.solvers.lowrank_preconditioner import Sketch
 from dkernel.solvers.objective import Gradient, GradientSum, Objective
 from dkernel.streaming.execution.base import Call, Executor
-from dkernel.streaming.kept_block import cut_rows
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
@@ -64,8 +63,7 @@ def sketch_covariance(
     executor: Executor, key: str, objective: Objective, coordinates: Coordinates, sample: Block
 ) -> Sketch:
     """The sketch of the first rows of the sample, in slices of columns."""
-    (whole,) = cut_rows(SKETCH_ROWS, min(SKETCH_ROWS, len(sample.X)))[:1]
-    X, _, weight = objective.rows(sample, whole)
+    X, _, weight = objective.rows(sample, RowSlice.whole(min(SKETCH_ROWS, len(sample.X))))
     n = len(X)
     root = np.ones((n, 1), np.float32) if weight is None else np.sqrt(weight)
     rank = choose_rank(coordinates.n, n)

@@ -62,6 +62,11 @@ class RowSlice:
     step: int = 1
     chunk: int = 0
 
+    @classmethod
+    def whole(cls, n: int) -> "RowSlice":
+        """All n rows of a block in memory."""
+        return cls(0, RowRange(0, 0, 0, n), n, 0)
+
 
 class Partition(Sequence[RowSlice]):
     """The pieces of a source by their numbers; each is made when it is asked for.

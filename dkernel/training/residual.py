@@ -17,7 +17,7 @@ from dkernel.solvers.objective import Coefficients, Objective, count_correct
 from dkernel.solvers.reservoir_split import select_rows
 from dkernel.solvers.sgd_round import expand_coefficients
 from dkernel.solvers.targets import residual_bound
-from dkernel.streaming.schedule import RowRange, RowSlice
+from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import RowSample, SurveyResult
 from dkernel.training.holdout_losses import HoldoutLosses
 
@@ -121,7 +121,7 @@ class Residual:
 
     def _rows(self, block: Block) -> ResidualRows:
         objective = self.fit.on_sample
-        X, Y, weight, _ = objective.all_rows(block, RowSlice(0, RowRange(0, 0, 0, len(block.X)), len(block.X), 0))
+        X, Y, weight, _ = objective.all_rows(block, RowSlice.whole(len(block.X)))
         ones = np.ones(len(Y)) if weight is None else weight[:, 0].astype(np.float64)
         scores = np.empty(Y.shape, np.float32)
 

@@ -25,7 +25,7 @@ from dkernel.solvers.reservoir_split import count_weighted, select_rows
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.execution.base import Executor
-from dkernel.streaming.schedule import RowRange, RowSlice
+from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import Survey
 from dkernel.streaming.unseen_rows import WithUnseen
 from dkernel.training.incremental import start_stream, update_stream, weight_classes
@@ -132,8 +132,7 @@ def _residual_rows(model: Model, machine: LocalMachine, new: Block, counts: Mapp
     loss = model.loss
     objective = Objective(ScaledComponents(model.scaling, model.map), loss, targets, seed=model.recipe.seed)
     objective = weight_classes(objective, model, counts)
-    whole = RowSlice(0, RowRange(0, 0, 0, len(new.X)), len(new.X), 0)
-    X, Y, weight, keep = objective.all_rows(new, whole)
+    X, Y, weight, keep = objective.all_rows(new, RowSlice.whole(len(new.X)))
     S = replace(model, local=None).unclipped_scores(X).astype(np.float64)
     ones = np.ones(len(Y)) if weight is None else weight[:, 0].astype(np.float64)
     return ResidualRows(X[keep], Y[keep], ones[keep], ((S - center) / unit).astype(np.float32)[keep])

@@ -19,7 +19,7 @@ from dkernel.numerics.array_types import F64
 from dkernel.solvers.objective import LossStatistic, LossSums, Objective
 from dkernel.solvers.sgd_round import PSGD, SGD, SGDHeads, expand_coefficients
 from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.schedule import RowRange, RowSlice
+from dkernel.streaming.schedule import RowSlice
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,7 @@ class RacedMap:
 
     def judge(self, rows: Block) -> dict[int, LossSums]:
         """Return the losses of each candidate on validation rows."""
-        whole, scores = RowSlice(0, RowRange(0, 0, 0, len(rows.X)), len(rows.X), 0), {}
+        whole, scores = RowSlice.whole(len(rows.X)), {}
         for entry in self.entries:
             objective = replace(self.objective, loss=entry.loss, threshold=-1)
             sums = LossStatistic(objective).step(rows, whole, expand_coefficients(self.coordinates, entry.v))
