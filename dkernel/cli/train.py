@@ -345,12 +345,12 @@ def show_fit(values: Mapping[str, Any], record: "Record", lines: Sequence[str]) 
     if values["json"]:
         click.echo(json.dumps(record.summary()))
     elif not values["quiet"]:
-        from dkernel.numerics.resource_limits import in_units
+        from dkernel.numerics.resource_limits import format_bytes
 
         facts = record.facts
         peak, worker = (facts.get(f"{whose}peak_memory_bytes", 0) for whose in ("", "worker_"))
-        memory = in_units(peak)
-        memory = f"client {memory}, workers up to {in_units(worker)}" if worker else memory
+        memory = format_bytes(peak)
+        memory = f"client {memory}, workers up to {format_bytes(worker)}" if worker else memory
         head = f"{facts['model']}: {facts['rows']:,} rows in {record.seconds['train']:.1f} s, peak memory {memory}"
         click.echo("\n".join([head, *lines]))
 

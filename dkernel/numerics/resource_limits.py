@@ -38,12 +38,12 @@ def available_memory() -> int:
     return min(free)
 
 
-def in_units(n: float) -> str:
-    """Bytes in words.
+def format_bytes(n: float) -> str:
+    """Write a number of bytes in KiB or MiB, for a message.
 
     Examples
     --------
-    >>> in_units(3000), in_units(5 * 2**30), in_units(0)
+    >>> format_bytes(3000), format_bytes(5 * 2**30), format_bytes(0)
     ('3 KiB', '5,120 MiB', '0 MiB')
     """
     return f"{n / 2**10:,.0f} KiB" if 0 < n < 2**20 else f"{n / 2**20:,.0f} MiB"
@@ -74,8 +74,8 @@ def check_address_space() -> None:
         from dkernel.errors import MemoryBudgetError
 
         raise MemoryBudgetError(
-            f"This process may have {in_units(space)} of addresses (RLIMIT_AS, `ulimit -v`), and its libraries "
-            f"take {in_units(least)} with {threads} thread(s) before any data. Raise that limit, or limit the "
+            f"This process may have {format_bytes(space)} of addresses (RLIMIT_AS, `ulimit -v`), and its libraries "
+            f"take {format_bytes(least)} with {threads} thread(s) before any data. Raise that limit, or limit the "
             "memory of the job's control group in its place."
         )
 

@@ -15,7 +15,7 @@ from dask.local import get_sync
 from dkernel.data.source import Source, Unit
 from dkernel.errors import ClusterError, DKernelError, DKernelWarning
 from dkernel.model.journal import Journal
-from dkernel.numerics.resource_limits import in_units
+from dkernel.numerics.resource_limits import format_bytes
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.streaming.execution.base import Call, Executor, Handle, Item
 from dkernel.streaming.execution.failures import KilledCallError
@@ -479,7 +479,7 @@ class BlockReader:
         others = len(set(numbers)) - 1
         or_one = f", or one of {others} other parts that the same task reads," if others else ""
         return (
-            f"{unit.place}, rows {first + 1:,} to {first + unit.n_rows:,} of the source (about {in_units(size)} "
+            f"{unit.place}, rows {first + 1:,} to {first + unit.n_rows:,} of the source (about {format_bytes(size)} "
             f"when they are read){or_one} cannot be worked on."
         )
 

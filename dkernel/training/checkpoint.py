@@ -33,7 +33,7 @@ from dkernel.model.recipe import Recipe
 from dkernel.model.serialization import decode_value, encode_value
 from dkernel.model.tensor_file import open_tensors, read_document, read_tensors, write_tensors
 from dkernel.numerics.fused import processor
-from dkernel.numerics.resource_limits import in_units
+from dkernel.numerics.resource_limits import format_bytes
 from dkernel.numerics.sparse_rows import named
 from dkernel.streaming.execution.versions import versions
 
@@ -406,8 +406,8 @@ def _check_room(folder: Path, nbytes: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < nbytes:
         raise ClusterError(
-            f"{folder}: the checkpoint needs about {in_units(nbytes)} and there is room for "
-            f"{in_units(free)}. Make room, then run the same command again, or give --checkpoint another folder."
+            f"{folder}: the checkpoint needs about {format_bytes(nbytes)} and there is room for "
+            f"{format_bytes(free)}. Make room, then run the same command again, or give --checkpoint another folder."
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from dkernel.cli.diagnostics import host_facts as probes
 from dkernel.numerics import resource_limits
-from dkernel.numerics.resource_limits import format_limit, in_units
+from dkernel.numerics.resource_limits import format_bytes, format_limit
 from dkernel.streaming.execution.connection import PATIENCE
 from dkernel.streaming.execution.local import ThreadsExecutor
 from dkernel.streaming.execution.stated import PlannedCluster
@@ -226,7 +226,7 @@ def _places(processes: Mapping[str, Mapping[str, Any]], job: DoctorRequest) -> I
             if place["error"]:
                 yield Finding("write", name, f"{option} {folder}: not writable ({place['error']})")
             elif place["free"] is not None and place["free"] < LEAST_FREE:
-                yield Finding("disk", name, f"{option} {folder}: {in_units(place['free'])} free")
+                yield Finding("disk", name, f"{option} {folder}: {format_bytes(place['free'])} free")
         for token in facts["missing"]:
             yield Finding("shared", name, f"{os.path.dirname(token)} is another folder there than on the client")
         if facts["unreadable"] and not (name == CLIENT and len(processes) > 1):  # workers read the data
@@ -244,14 +244,14 @@ def _disks(workers: Mapping[str, Mapping[str, Any]], job: DoctorRequest, plan: P
             yield Finding(
                 "disk",
                 name,
-                f"{in_units(facts['local_free'])} free for spilling in {folder}",
+                f"{format_bytes(facts['local_free'])} free for spilling in {folder}",
                 "Make room there, or start the worker with --local-directory elsewhere.",
             )
         elif facts["local_free"] < rows:
             yield Finding(
                 "disk",
                 name,
-                f"{in_units(facts['local_free'])} free in {folder}; the rows of cells need {in_units(rows)}",
+                f"{format_bytes(facts['local_free'])} free in {folder}; the rows of cells need {format_bytes(rows)}",
                 "Make room there, start the worker with --local-directory elsewhere, or give --scratch a larger disk.",
             )
 
@@ -264,7 +264,8 @@ def _memory(
             yield Finding(
                 "memory",
                 CLIENT,
-                f"the plan needs {in_units(plan.here_bytes)} here, where {in_units(client['memory'])} may be used",
+                f"the plan needs {format_bytes(plan.here_bytes)} here, where {format_bytes(client['memory'])} may be "
+                "used",
                 "Use fewer --n-components, or run the command on a larger machine.",
             )
         for name, facts in workers.items():
@@ -272,7 +273,7 @@ def _memory(
                 yield Finding(
                     "memory",
                     name,
-                    f"its limit is {in_units(limit)}, and the plan needs {in_units(plan.worker_bytes)} of it",
+                    f"its limit is {format_bytes(limit)}, and the plan needs {format_bytes(plan.worker_bytes)} of it",
                     f"Start the worker with --memory-limit {format_limit(plan.worker_bytes)} or more, use "
                     "fewer --n-components, or write the data in smaller chunks.",
                 )
@@ -280,8 +281,8 @@ def _memory(
         mine = [facts for facts in workers.values() if facts["host"] == host]
         limits, memory = sum(facts["memory_limit"] or 0 for facts in mine), mine[0]["memory"]
         if memory and limits > 1.02 * memory:
-            has = f"the machine or container has {in_units(memory)}"
-            yield Finding("memory", host, f"{len(mine)} workers may use {in_units(limits)} in all, {has}")
+            has = f"the machine or container has {format_bytes(memory)}"
+            yield Finding("memory", host, f"{len(mine)} workers may use {format_bytes(limits)} in all, {has}")
 
 
 def _memory_limit(facts: Mapping[str, Any]) -> int | None:

@@ -28,7 +28,7 @@ from dkernel.inference.summary import (
     format_share,
     verdict,
 )
-from dkernel.numerics.resource_limits import in_units
+from dkernel.numerics.resource_limits import format_bytes
 from dkernel.training.planning.memory_plan import format_plan
 
 MOST_BARS = 12  # columns, or classes: as many as stand on one screen with the rest
@@ -340,7 +340,9 @@ def _resources(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
     if phases:
         yield _bars("Time, by phase", list(phases.items()), _seconds)
     peaks = {"peak_memory_bytes": "all processes here", "worker_peak_memory_bytes": "the largest worker"}
-    measured = [(f"measured peak, {text}", in_units(record[name])) for name, text in peaks.items() if record.get(name)]
+    measured = [
+        (f"measured peak, {text}", format_bytes(record[name])) for name, text in peaks.items() if record.get(name)
+    ]
     yield _table("Plan and peaks", [*format_plan(result.plan), *measured])
 
 

@@ -23,7 +23,7 @@ from dask.local import get_sync
 
 from dkernel.data.compute import lost_rows, refuse_asynchronous
 from dkernel.errors import ClusterError, UnsupportedError
-from dkernel.numerics.resource_limits import in_units
+from dkernel.numerics.resource_limits import format_bytes
 from dkernel.numerics.threads import usable_cores
 from dkernel.streaming.cost import CLIENT_BASE, WORKER_BASE, Cost
 from dkernel.streaming.execution.base import PAUSE, RETRIES, Call, Executor, Handle, Item, may_pass, resolve
@@ -146,7 +146,7 @@ class ClusterExecutor(RemoteExecutor):
         if not small or len(small) == len(self.processes()):
             return False
         for address, limit in small.items():
-            has, needs = map(in_units, (limit, n_bytes))
+            has, needs = map(format_bytes, (limit, n_bytes))
             self._workers.refuse(
                 address, f"The worker {address} has a limit of {has}, and the fit needs {needs} of it."
             )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError, RecipeError
 from dkernel.model.recipe import Recipe
-from dkernel.numerics.resource_limits import available_memory, format_limit, in_units, memory_limit
+from dkernel.numerics.resource_limits import available_memory, format_bytes, format_limit, memory_limit
 from dkernel.solvers.budget import CORES
 from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.cost import Cost, core_seconds
@@ -185,19 +185,19 @@ class Plan:
         own, here, limit = self.limits.worker, self.here_bytes, self.limits.client
         if own is not None and not self.fits_workers:
             raise MemoryBudgetError(
-                f"Each worker needs about {in_units(self.worker_bytes)} and has a limit of {in_units(own)}. Raise "
-                f"--memory-limit to {format_limit(self.worker_bytes)}{self._fewer(executor)}, or give a source in "
-                "smaller chunks."
+                f"Each worker needs about {format_bytes(self.worker_bytes)} and has a limit of {format_bytes(own)}. "
+                f"Raise --memory-limit to {format_limit(self.worker_bytes)}{self._fewer(executor)}, or give a source "
+                "in smaller chunks."
             )
         if limit is not None and here > limit:
             raise MemoryBudgetError(
-                f"This process needs about {in_units(here)} and has a limit of {in_units(limit)}. "
+                f"This process needs about {format_bytes(here)} and has a limit of {format_bytes(limit)}. "
                 f"Raise --client-memory-limit to {format_limit(here)}{self._fewer(executor)}."
             )
         if here > (most := memory_limit()):
             raise MemoryBudgetError(
-                f"This process needs about {in_units(here)}, most of it for n_components={self.sizes.components}, and "
-                f"the machine or its container has {in_units(most)}. Use a larger one{self._fewer(executor)}."
+                f"This process needs about {format_bytes(here)}, most of it for n_components={self.sizes.components}, "
+                f"and the machine or its container has {format_bytes(most)}. Use a larger one{self._fewer(executor)}."
             )
 
     def check_seconds(self) -> None:
@@ -237,13 +237,13 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Describe a plan by pairs of a name and a sentence."""
     stages = f", then {' and '.join(plan['local'])}" if plan["local"] else ""
     limit, client = plan["memory_limit"], plan["client_memory_limit"]
-    worker = f"{in_units(plan['worker_bytes'])} each worker" + (f" (limit {in_units(limit)})" if limit else "")
-    here = f"{in_units(plan['client_bytes'])} client" + (f" (limit {in_units(client)})" if client else "")
+    worker = f"{format_bytes(plan['worker_bytes'])} each worker" + (f" (limit {format_bytes(limit)})" if limit else "")
+    here = f"{format_bytes(plan['client_bytes'])} client" + (f" (limit {format_bytes(client)})" if client else "")
     threads = f"{plan['slots']:,} thread{'s' * (plan['slots'] > 1)} work, and up to {plan['enough_slots']:,} gain"
-    checkpoint, scratch = in_units(plan["checkpoint_bytes"]), in_units(plan["scratch_bytes"])
+    checkpoint, scratch = format_bytes(plan["checkpoint_bytes"]), format_bytes(plan["scratch_bytes"])
     return [
         ("rows", f"{plan['n']:,} of {plan['p']:,} features"),
-        ("model", f"{plan['columns']:,} components{stages}; a file of {in_units(plan['model_bytes'])} at most"),
+        ("model", f"{plan['columns']:,} components{stages}; a file of {format_bytes(plan['model_bytes'])} at most"),
         ("readings", _readings(plan)),
         ("memory", f"{worker}, {here}"),
         ("time", f"{max(1, round(plan['core_seconds'])):,} s of one usual core; {threads}"),
