@@ -9,6 +9,8 @@ the estimator is `rows` of them. They check nothing until a recipe is made of th
 """
 
 import ast
+import re
+import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -31,8 +33,6 @@ STAGES: dict[str, type["LocalSettings"]] = {}
 
 def sections(parameters: Mapping[str, Parameter], task: str = "") -> str:
     """The parameter section of a docstring."""
-    import textwrap
-
     lines = []
     for name, p in parameters.items():
         lines.append(f"{name} : {p.type_in_docs(task)}")
@@ -42,9 +42,6 @@ def sections(parameters: Mapping[str, Parameter], task: str = "") -> str:
 
 def fill_docstring(documented: Any, passages: Mapping[str, str]) -> None:
     """Put passages that docstrings share where a line of this one is `{name of a passage}`; other lines stay."""
-    import re
-    import textwrap
-
     def passage(line: re.Match[str]) -> str:
         return textwrap.indent(passages[line[2]], line[1]) if line[2] in passages else line[0]
 
