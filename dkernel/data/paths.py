@@ -461,8 +461,10 @@ def split_ending(path: str) -> tuple[str, str]:
 
     Examples
     --------
-    >>> split_ending("A.TSV.gz"), split_ending("https://site/d.parquet?Signature=1f.3a"), split_ending("https://site/?f=a.csv")
-    (('.tsv', 'gz'), ('.parquet', ''), ('.csv', ''))
+    >>> split_ending("A.TSV.gz"), split_ending("https://site/d.parquet?Signature=1f.3a")
+    (('.tsv', 'gz'), ('.parquet', ''))
+    >>> split_ending("https://site/?f=a.csv")
+    ('.csv', '')
     """
     endings = []
     for part in (_without_query(path), path):
