@@ -21,6 +21,7 @@ import click
 from dkernel.errors import DataError, MissingLabelError, UnsupportedError
 from dkernel.model.parameters import hint_for_removed
 from dkernel.model.recipe_checks import Parameter
+from dkernel.numerics.resource_limits import format_limit
 
 Command = Callable[..., Any]
 CONFIG = "dkernel.config"  # in the context of a command: the name of its config file
@@ -448,7 +449,6 @@ def connect_arguments(ctx: click.Context, values: Mapping[str, Any]) -> dict[str
 def _check_limit(limit: str) -> None:
     """Refuse a limit under which no worker starts, before any is started."""
     from dkernel.errors import MemoryBudgetError
-    from dkernel.numerics.resource_limits import format_limit
     from dkernel.streaming.cost import WORKER_BASE
     from dkernel.streaming.execution.connect import parse_memory_limit
 

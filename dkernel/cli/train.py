@@ -39,6 +39,7 @@ from dkernel.cli.options import (
 from dkernel.cli.outputs import check_model_place, check_outputs, check_writable
 from dkernel.errors import mask_urls
 from dkernel.model.parameters import PARAMETERS
+from dkernel.numerics.resource_limits import format_bytes
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
@@ -345,12 +346,9 @@ def show_fit(values: Mapping[str, Any], record: "Record", lines: Sequence[str]) 
     if values["json"]:
         click.echo(json.dumps(record.summary()))
     elif not values["quiet"]:
-        from dkernel.numerics.resource_limits import format_bytes
-
         facts = record.facts
         peak, worker = (facts.get(f"{whose}peak_memory_bytes", 0) for whose in ("", "worker_"))
-        memory = format_bytes(peak)
-        memory = f"client {memory}, workers up to {format_bytes(worker)}" if worker else memory
+        memory = f"client {format_bytes(peak)}, workers up to {format_bytes(worker)}" if worker else format_bytes(peak)
         head = f"{facts['model']}: {facts['rows']:,} rows in {record.seconds['train']:.1f} s, peak memory {memory}"
         click.echo("\n".join([head, *lines]))
 

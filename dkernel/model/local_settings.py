@@ -42,6 +42,7 @@ def sections(parameters: Mapping[str, Parameter], task: str = "") -> str:
 
 def fill_docstring(documented: Any, passages: Mapping[str, str]) -> None:
     """Put passages that docstrings share where a line of this one is `{name of a passage}`; other lines stay."""
+
     def passage(line: re.Match[str]) -> str:
         return textwrap.indent(passages[line[2]], line[1]) if line[2] in passages else line[0]
 
