@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dkernel.inference.baselines import baselines, error_of_share
+from dkernel.inference.baselines import baselines
 from dkernel.inference.drift import WARNED_COLUMNS, describe, find_drift, measure_moments
 from dkernel.losses.scoring import BY_LOSS
 from dkernel.model.model import Model
@@ -122,13 +122,12 @@ def _indent(lines: Mapping[str, str]) -> Iterator[str]:
 
 
 def _held_out(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """The figures of a holdout as `baselines` has them."""
+    """The figures of a holdout as `baselines` has them, but for the standard error: that takes the rows."""
     if not figures:
         return {}
-    rows, name = int(figures["rows"]), "rmse" if "rmse" in figures else "error"
+    name = "rmse" if "rmse" in figures else "error"
     value = float(figures["rmse"] if name == "rmse" else 1 - figures["accuracy"])
-    error = value / math.sqrt(2 * max(rows, 1)) if name == "rmse" else error_of_share(value, rows)  # of normal errors
-    return {"rows": rows, "figure": name, "model": {"value": value, "standard_error": error}}
+    return {"rows": int(figures["rows"]), "figure": name, "model": {"value": value}}
 
 
 def _rare_classes(labels: Sequence[Any] | None, counts: Sequence[float], rows: float) -> tuple[str, float]:
@@ -171,11 +170,12 @@ def _quality(judged: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "model" not in judged:
         return
     own, figure = judged["model"], judged["figure"]
-    sure = format_figure(figure, own["standard_error"], 2).removesuffix(" %")
+    error = own.get("standard_error")
+    sure = "" if error is None else f" (± {format_figure(figure, error, 2).removesuffix(' %')})"
     chose = ", which also chose the settings" if judged["chose"] else ""
     asked = [f"{name} {format_number(value)}" for name, value in judged["scoring"].items()]
     ranking = [each for each in _ranking(judged, own) if each.split()[0] not in judged["scoring"]]
-    merits = ", ".join([f"{format_figure(figure, own['value'])} (± {sure})", *asked, *ranking])
+    merits = ", ".join([f"{format_figure(figure, own['value'])}{sure}", *asked, *ranking])
     yield figure, f"{merits} on {judged['rows']:,} rows left out{chose}"
     if beside := "; ".join(verdict(judged, name) for name in SIMPLER if name in judged):
         yield "beside", beside

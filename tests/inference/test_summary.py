@@ -1,5 +1,7 @@
 """A fit in words: what the model is, how good beside simpler ones, how sure, and what to check."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -43,6 +45,16 @@ def test_what_a_linear_model_cannot_do_is_better():
 def test_rows_that_chose_nothing_are_not_said_to_have_chosen(given):
     told = summary(KernelRegressor(**SETTINGS, n_components=50, holdout=0.2, **given).fit(X, X[:, 0]))
     assert told["rmse"].endswith("rows left out")
+
+
+@pytest.mark.parametrize("machine", [KernelClassifier(**SETTINGS), KernelRegressor(**SETTINGS)])
+def test_the_file_of_a_model_says_no_other_error_than_its_fit(machine, tmp_path):
+    y = np.exp(3 * X[:, 0]) * RNG.normal(size=600)  # few rows have most of the squares
+    figure, y = ("error", y > 0) if isinstance(machine, KernelClassifier) else ("rmse", y)
+    told = summary(machine.fit(X, y))[figure]
+    dkernel.save(machine, tmp_path / "m")
+    shown = summary(dkernel.load(tmp_path / "m"))[figure]
+    assert shown == re.sub(r" \(± .*?\)", "", told)
 
 
 def test_few_rows_of_a_class_bring_figures_of_its_ranking_and_a_check():
