@@ -76,6 +76,13 @@ LINES = {
         lambda: parquet(y=table()["a"] ** 3, euros=0.9 * table()["a"] ** 3 + 2), "", 0, "copies       euros: on",
     ),
     "another delimiter that is given": (lambda: csv(sep="~"), "--delimiter ~", 0, "m: 300 rows"),
+    "a date in another format": (
+        lambda: csv(frame=numbers(d="31.12.2024")), "--date-format d=%m/%d/%y", REFUSED, "Change --date-format",
+    ),
+    "two formats of a column": (
+        lambda: csv(frame=numbers(d="03.12.2024")), "--date-format d=%d.%m.%Y --date-format d=%m.%d.%Y", USAGE,
+        "each column once",
+    ),
     "a gamma of letters": (parquet, "--gamma abc", USAGE, "Possible: auto | median | scale"),
     "the index of pandas in a CSV": (lambda: csv(index=True), "", 0, "left out     '': an index or a column without"),
     "the index of pandas, read and written": (

@@ -127,8 +127,10 @@ def dates_of_texts(column: Any, name: str, describe: RowDescriber, form: str = "
     times = _read_times(texts, form)
     if wrong := _find_wrong(texts, times, form):
         row, reason = min(wrong.items())
-        others = f", and the column's other values are {_SEVERAL_TIMES[form]}" if form in _SEVERAL_TIMES else ""
-        raise DataError(f"{describe(row)}, column {name!r}: {reason}{others}.")
+        more = ". Change --date-format (date_format), or mend the value"
+        if form in _SEVERAL_TIMES:
+            more = f", and the column's other values are {_SEVERAL_TIMES[form]}"
+        raise DataError(f"{describe(row)}, column {name!r}: {reason}{more}.")
     return times
 
 
