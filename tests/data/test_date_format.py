@@ -5,11 +5,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 from sklearn.base import clone
 
 import dkernel
-from dkernel.cli import main
 from dkernel.errors import DataError, DKernelWarning, RecipeError
 
 rng = np.random.default_rng(0)
@@ -32,12 +30,6 @@ FORMS = {
     "of views": TEXT.astype({"day": pd.ArrowDtype(pa.string_view())}),
     "of Dask": dd.from_pandas(TEXT, npartitions=3),
 }
-
-
-def run(*words):
-    done = CliRunner().invoke(main, list(map(str, words)))
-    assert done.exit_code == 0, done.output
-    return done
 
 
 @pytest.fixture(scope="module")
@@ -63,11 +55,11 @@ def test_a_fit_to_a_frame_of_dask(known):
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_files(kind, known, tmp_path):
+def test_files(kind, known, run_to, tmp_path):
     model, rows, out = tmp_path / "model", tmp_path / f"rows.{kind}", tmp_path / "out.parquet"
     getattr(TEXT.assign(y=Y), f"to_{kind}")(rows, index=False)
-    run("train", rows, "--label", "y", "--out", model, "--quiet", *WORDS)
-    run("score", model, rows, "--out", out)
+    run_to("train", rows, "--label", "y", "--out", model, "--quiet", *WORDS)
+    run_to("score", model, rows, "--out", out)
     np.testing.assert_array_equal(pd.read_parquet(out).score, known)
     loaded = dkernel.load(model)
     np.testing.assert_array_equal(loaded.predict(TEXT), known)
@@ -75,16 +67,16 @@ def test_files(kind, known, tmp_path):
     assert dkernel.open_source(rows, label="y", date_format=FORMATS).encoding.date_formats == FORMATS
 
 
-def test_a_cluster_makes_the_same_bytes(tmp_path, shared_cluster):
+def test_a_cluster_makes_the_same_bytes(run_to, tmp_path, shared_cluster):
     TEXT.assign(y=Y).to_parquet(tmp_path / "rows.parquet", index=False)
     for name, place in {"cluster": ["--scheduler", shared_cluster.scheduler_address], "serial": []}.items():
-        run("train", tmp_path / "rows.parquet", "--label=y", "--out", tmp_path / name, "--quiet", *WORDS, *place)
+        run_to("train", tmp_path / "rows.parquet", "--label=y", "--out", tmp_path / name, "--quiet", *WORDS, *place)
     assert (tmp_path / "cluster").read_bytes() == (tmp_path / "serial").read_bytes()
 
 
-def test_a_config_says_it_again(tmp_path):
-    (tmp_path / "job.toml").write_text(run("train", *WORDS, "--print-config").output)
-    again = run("train", "--config", tmp_path / "job.toml", "--print-config").output
+def test_a_config_says_it_again(run_to, tmp_path):
+    (tmp_path / "job.toml").write_text(run_to("train", *WORDS, "--print-config").output)
+    again = run_to("train", "--config", tmp_path / "job.toml", "--print-config").output
     assert 'date_format = ["when=%m/%d/%y %H:%M", "day=%d.%m.%Y"' in again
 
 
@@ -111,10 +103,10 @@ def test_bad_rows_are_left_out(kind, tmp_path):
     assert source.rejected.to_pylist()[0]["reason"] == "'soon' is no date as %d.%m.%Y"
 
 
-def test_the_last_rows_are_held_out(tmp_path):
+def test_the_last_rows_are_held_out(run_to, tmp_path):
     TEXT.assign(y=Y).to_csv(tmp_path / "rows.csv", index=False)
     job = ["train", tmp_path / "rows.csv", "--label=y", "--out", tmp_path / "m", "--quiet", "--holdout-by=time:day"]
-    run(*job, *WORDS)
+    run_to(*job, *WORDS)
     assert dkernel.load(tmp_path / "m").model_.columns == ("when", "number", "hour", "x")
 
 
