@@ -19,6 +19,7 @@ from pathlib import Path
 from dkernel.cli.help import group_options
 from dkernel.cli.train import train_command
 from dkernel.model.local_settings import Cells, Grids
+from tests.processes import environment
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("dkernel", "scripts", "tests")
@@ -194,13 +195,12 @@ class Reader:
         return ended, output.getvalue(), errors.getvalue()
 
     def _run(self, command: list[str]) -> tuple[int | str, str, str]:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
-        environment["PATH"] = os.pathsep.join([str(self.folder / "bin"), environment["PATH"]])
+        path = os.pathsep.join([str(self.folder / "bin"), os.environ["PATH"]])
         outputs = [self.folder / "output.txt", self.folder / "errors.txt"]
         # A group of its own, so that nothing it started outlives it; files, which nobody waits to see closed.
         with outputs[0].open("w") as output, outputs[1].open("w") as errors:
             process = subprocess.Popen(
-                command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=output,
+                command, cwd=self.folder, env=environment(PATH=path), stdin=subprocess.DEVNULL, stdout=output,
                 stderr=errors, start_new_session=True,
             )  # fmt: skip
             try:

@@ -2,7 +2,6 @@
 
 import ast
 import importlib
-import os
 import re
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.pages import text_of
+from tests.processes import environment
 from tests.rooms import (
     FILES,
     MODULES,
@@ -277,8 +277,7 @@ def test_every_file_says_what_it_is_for():
 
 
 def fresh(code: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE.parent), *sys.path])}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), check=True, capture_output=True, text=True)
     return done.stdout
 
 

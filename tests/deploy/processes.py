@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.deploy.places import ROOT
+from tests import processes
 
 RECIPE = ["--n-components", "32", "--gamma", "0.3", "--alpha", "1e-6", "--scale", "none"]
 RECIPE += ["--kernel", "gaussian", "--metric", "identity"]
@@ -69,8 +69,8 @@ def bin_folder(folder, programs=None):
 def environment(bin=None, **more):
     """This environment, with the repository importable, the folder of programs first, and one BLAS thread each."""
     # Dask's settings are those of deploy/, not those that the tests run under (tests/conftest.py).
-    found = {name: value for name, value in os.environ.items() if not name.startswith("DASK_")}
-    made = {**found, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]), "OMP_NUM_THREADS": "1"}
+    found = processes.environment(OMP_NUM_THREADS="1").items()
+    made = {name: value for name, value in found if not name.startswith("DASK_")}
     if bin is not None:
         made["PATH"] = os.pathsep.join([str(bin), made["PATH"]])
     return {**made, **{name: str(value) for name, value in more.items()}}
@@ -123,10 +123,12 @@ class Group:
 
 @contextmanager
 def cluster(group, workers=2):
-    """A scheduler and workers by `dask scheduler` and `dask worker`; yields the scheduler file."""
+    """A scheduler and workers by `dask scheduler` and `dask worker`, gone when the block ends; yields their file."""
     file = group.folder / "scheduler.json"
-    group.start("scheduler", ["dask", "scheduler", "--port", 0, "--no-dashboard", "--scheduler-file", file])
-    for i in range(workers):
-        options = ["--nthreads", 1, "--no-dashboard", "--memory-limit", 0]
-        group.start(f"worker-{i}", ["dask", "worker", "--scheduler-file", file, *options])
-    yield file
+    with Group(group.folder, group.env) as started:
+        started.start("scheduler", ["dask", "scheduler", "--port", 0, "--no-dashboard", "--scheduler-file", file])
+        for i in range(workers):
+            options = ["--nthreads", 1, "--no-dashboard", "--memory-limit", 0]
+            started.start(f"worker-{i}", ["dask", "worker", "--scheduler-file", file, *options])
+        yield file
+    file.unlink(missing_ok=True)  # the next one is not that of a scheduler that is gone

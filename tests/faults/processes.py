@@ -10,6 +10,7 @@ from pathlib import Path
 
 from distributed import Client
 
+from tests import processes
 from tests.faults.harness import LEARNERS, wait_until
 from tests.faults.preload import FOLDER
 
@@ -68,7 +69,7 @@ class Hand:
 
 def environment(plan):
     more = {FOLDER: str(plan.folder), "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "3"}
-    return os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), **more}
+    return processes.environment(**more)
 
 
 def options_for(learner, data):

@@ -19,6 +19,7 @@ from dkernel.errors import ModelFileError
 from dkernel.model.model_file import load_model, read_header, save
 from tests.model.test_model_file import a_model
 from tests.model.test_model_file_damage import raw_file
+from tests.processes import environment
 
 ROOT = Path(__file__).parents[2]
 
@@ -140,10 +141,9 @@ print(json.dumps(found))
 
 
 def in_a_process(script, *arguments):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)],
-        check=True, capture_output=True, text=True, env=environment, timeout=300,
+        check=True, capture_output=True, text=True, env=environment(), timeout=300,
     )  # fmt: skip
     return json.loads(done.stdout)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dkernel.numerics import loops, machine_code
+from tests.processes import environment
 
 ROOT = Path(__file__).parents[2]
 
@@ -158,13 +159,12 @@ def test_loops_are_kept_in_temporary_files_where_nothing_else_works(monkeypatch,
 
 def test_a_second_process_loads_no_numba(tmp_path):
     code = "import sys, numpy as np; from dkernel.numerics import tiling; tiling.exp2_inplace(np.zeros(1, np.float32))"
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     found = [
         subprocess.run(
             [sys.executable, "-c", f"{code}; print('numba' in sys.modules)"],
             check=True,
             capture_output=True,
-            env=environment,
+            env=environment(NUMBA_CACHE_DIR=str(tmp_path)),
             text=True,
         ).stdout.strip()
         for _ in range(2)

@@ -1,20 +1,19 @@
 """What the quickstart says at its end: measured commands, the linear model beside, the table."""
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.processes import ROOT, environment
+
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import linear_baseline  # noqa: E402  (a script is no package: it is found by path)
-import make_data  # noqa: E402
-import measured  # noqa: E402
-import quickstart_table  # noqa: E402
+import linear_baseline
+import make_data
+import measured
+import quickstart_table
 
 
 @pytest.mark.parametrize("size", [0, pytest.param(80_000_000, marks=pytest.mark.slow)])
@@ -68,8 +67,7 @@ def test_the_table_says_what_the_notes_say():
 def test_a_benchmark_without_its_data_says_how_to_fetch_them_and_fails(name, tmp_path):
     script = ROOT / "scripts" / "bench" / f"{name}.py"
     line = [sys.executable, str(script), "--data", str(tmp_path)]
-    here = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120, env=here)
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120, env=environment())
     assert done.returncode == 1
     assert "python scripts/bench/data.py --data" in done.stderr
     assert str(tmp_path) in done.stderr

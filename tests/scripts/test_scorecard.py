@@ -1,14 +1,12 @@
 """The score card says what its tests found, and nothing that no test found."""
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.processes import ROOT, environment
 
 TESTS = """
 import time
@@ -55,8 +53,7 @@ def run(place, *arguments):
     """Exit status, what was printed and the card, of a process of its own: pytest does not run inside pytest."""
     command = [sys.executable, str(ROOT / "scripts" / "scorecard.py"), "--tests", str(place)]
     command += ["--json", str(place / "card.json"), *arguments]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment(), check=False)
     file = place / "card.json"
     lines = json.loads(file.read_text()) if file.exists() else []
     return done.returncode, done.stdout, {line["measure"]: line for line in lines}

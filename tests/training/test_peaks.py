@@ -1,13 +1,14 @@
 """Real peaks of memory, of real worker and client processes, stay below what the plan stated before the run."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.processes import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 2**20
@@ -37,8 +38,7 @@ def fitted(folder, n, p, columns, classes, **settings):
     recipe = {"n_components": columns, "kernel": f"Gaussian(gamma={0.5 / p})", "task": "classify", "alpha": 1e-6}
     recipe |= {"scale": "standard", "metric": "identity", "features": "nystrom", **settings}
     command = [sys.executable, str(Path(__file__).with_name("peaks.py")), str(data), str(p), "2", json.dumps(recipe)]
-    here = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False, env=here)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False, env=environment())
     assert done.returncode == 0, done.stderr
     data.unlink()
     return json.loads(done.stdout)

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from dkernel.features import FourierMap, NystromMap
 from dkernel.kernels import Gaussian
 from dkernel.numerics.fused import gradient, instructions, processor, products, scores, wide_scores
 from dkernel.numerics.loops import FLAGS, called
+from tests.processes import environment
 
 ROOT = Path(__file__).parents[3]
 KINDS = {"AVX-512": processor.AVX512, "AVX2": processor.AVX2, "NEON": processor.NEON}
@@ -167,11 +167,11 @@ AVX2_MACHINE = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2,+fma"}
 @pytest.mark.slow
 @pytest.mark.skipif(processor.registers() is not processor.AVX512, reason="two kinds are compared where both run")
 def test_a_process_of_avx2_computes_the_same_bits(tmp_path):
-    environment = {**os.environ, **AVX2_MACHINE, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    here = environment(NUMBA_CACHE_DIR=str(tmp_path), **AVX2_MACHINE)
     command = "from tests.numerics.fused import test_processor as t; print(t.processor.registers().lanes, t.digests())"
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", command],
-        env=environment, check=True, capture_output=True, text=True, timeout=300,
+        env=here, check=True, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     lanes, found = done.stdout.split(maxsplit=1)
     assert int(lanes) == 8

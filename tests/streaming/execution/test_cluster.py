@@ -38,6 +38,7 @@ from dkernel.streaming.execution.versions import versions
 from dkernel.streaming.execution.workers import WorkerPool
 from dkernel.training.fit import train
 from tests.faults.harness import wait_until
+from tests.processes import environment
 from tests.streaming.execution import jobs
 
 pytestmark = pytest.mark.cluster
@@ -578,7 +579,7 @@ def test_a_scheduler_and_workers_started_by_hand_and_their_end(tmp_path):
     begin = [sys.executable, "-m", "dask"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
     two = {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), **two}
+    env = environment(**two)
     options = ["--scheduler-file", str(file)]
     scheduler = subprocess.Popen(
         [*begin, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", *options], env=env, **quiet
@@ -613,7 +614,7 @@ def test_a_scheduler_that_comes_back_is_waited_for(tmp_path, monkeypatch):
     """The time that a client is given to find its scheduler is also that in which it finds it again."""
     monkeypatch.setattr(doors, "CONNECT_TIMEOUT", 1.0)
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
-    quiet["env"] = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    quiet["env"] = environment()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
@@ -687,9 +688,8 @@ if __name__ == "__main__":
 def test_a_script_shows_only_its_own_error_and_ends_its_workers(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(folder=str(tmp_path)))
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=300, env=env, check=False
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=300, env=environment(), check=False
     )
     assert (done.returncode, done.stdout) == (0, "train.csv, row 17: the value nan is not finite.\n")
     assert done.stderr == ""
