@@ -4,9 +4,9 @@ Everything is made through the public Python API or the command line, so that th
 solver, map, loss or file format is a line here.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -24,7 +24,6 @@ from dkernel.cli import main
 from dkernel.cli.train import make_recipe
 
 N, P, NEW = 600, 5, 200
-COLUMNS = list("abcde")
 CLASSES = np.array(["core", "crust é", "mantle, outer"])
 KNOWN = {"gamma": 0.3, "n_components": 32, "alpha": 1e-4, "metric": "identity"}
 GIVEN = "--n-components 32 --solver psgd --alpha 1e-4 --metric identity --baselines off --quiet"
@@ -39,30 +38,34 @@ class Fitted:
     model: Path | None = None
 
 
-def rows(n: int = N + NEW, seed: int = 11) -> NDArray[np.float32]:
-    """Rows (n, P); the last NEW of them are never learned from. Doubles of Philox, which every numpy draws alike."""
-    return np.random.Generator(np.random.Philox(seed)).uniform(-2.0, 2.0, (n, P)).astype(np.float32)
+def draw(seed: int) -> np.random.Generator:
+    """Doubles and integers of Philox, which every numpy draws alike."""
+    return np.random.Generator(np.random.Philox(seed))
 
 
-X = rows()
-SQUARE = (X[:, :3].astype(np.float64) ** 2).sum(axis=1)
-WEIGHT = np.random.Generator(np.random.Philox(12)).integers(0, 4, N).astype(np.float64)
-LABELS: dict[str, NDArray[Any]] = {
-    "two": SQUARE < 3.5,
-    "three": CLASSES[np.digitize(SQUARE, [2.5, 5.0])],
-    "number": SQUARE + X[:, 3] * X[:, 4],
-    "targets": np.stack([SQUARE + X[:, 3], X[:, 0].astype(np.float64) * X[:, 4]], axis=1),
-}
-
-
-def texts(n: int = N + NEW) -> tuple[sp.csr_matrix, NDArray[np.int64]]:
+def draw_sparse(n: int = N + NEW) -> tuple[sp.csr_matrix, NDArray[np.int64]]:
     """Sparse rows of 5,000 columns, 12 of them stored, and which half of the columns most of these are in."""
-    rng = np.random.Generator(np.random.Philox(13))
+    rng = draw(13)
     y = rng.integers(0, 2, n)
     columns = rng.integers(0, 300, (n, 12)) + 2500 * (rng.random((n, 12)) < np.where(y, 0.7, 0.3)[:, None])
     X = sp.csr_matrix((np.ones(12 * n, np.float32), columns.ravel(), np.arange(n + 1) * 12), shape=(n, 5000))
     X.sum_duplicates()
     return X, y
+
+
+X = draw(11).uniform(-2.0, 2.0, (N + NEW, P)).astype(np.float32)
+SQUARE = (X[:, :3].astype(np.float64) ** 2).sum(axis=1)
+WEIGHT = draw(12).integers(0, 4, N).astype(np.float64)
+TEXTS = np.array(["".join("abcd"[i] for i in row) for row in draw(14).integers(0, 4, (260, 12))], dtype=object)
+# Rows and labels, of which the last are never learned from.
+DATA: dict[str, tuple[Any, NDArray[Any]]] = {
+    "two": (X, SQUARE < 3.5),
+    "three": (X, CLASSES[np.digitize(SQUARE, [2.5, 5.0])]),
+    "number": (X, SQUARE + X[:, 3] * X[:, 4]),
+    "targets": (X, np.stack([SQUARE + X[:, 3], X[:, 0].astype(np.float64) * X[:, 4]], axis=1)),
+    "sparse": draw_sparse(),
+    "texts": (TEXTS, np.array([text.count("ab") > text.count("cd") for text in TEXTS])),
+}
 
 
 def error_of(found: NDArray[Any], y: NDArray[Any]) -> float:
@@ -72,148 +75,125 @@ def error_of(found: NDArray[Any], y: NDArray[Any]) -> float:
     return float(np.sqrt(np.mean((found - y) ** 2) / y.var()))
 
 
-def fitted(machine: Any, folder: Path, new: Any, y: NDArray[Any]) -> Fitted:
-    """Save, read back, and judge new rows."""
-    path = folder / "model.safetensors"
-    dkernel.save(machine, path)
+def judge(machine: Any, new: Any, y: NDArray[Any], folder: Path) -> Fitted:
+    """Save a fitted machine, and score and judge new rows."""
+    dkernel.save(machine, folder / "model.safetensors")
     scores = machine.decision_function(new) if hasattr(machine, "decision_function") else machine.predict(new)
-    return Fitted(np.asarray(scores), error_of(np.asarray(machine.predict(new)), y), path)
+    error = error_of(np.asarray(machine.predict(new)), y)
+    return Fitted(np.asarray(scores), error, folder / "model.safetensors")
 
 
+def postpone(fit: Callable[..., Fitted]) -> Callable[..., Callable[..., Fitted]]:
+    """What is told a case now, and its `folder` when the case is fitted."""
+    return lambda *words, **more: partial(fit, *words, **more)
+
+
+@postpone
 def arrays(
-    of: str, kernel: str = "gaussian", container: Callable[[Any], Any] = np.asarray, weight: bool = False, **more: Any
-) -> Callable[[Path], Fitted]:
-    """A fit to labels `of` in memory, or in what `container` makes of an array."""
+    of: str,
+    kernel: str = "gaussian",
+    container: Callable[[Any], Any] = lambda rows: rows,
+    *,
+    folder: Path,
+    weight: bool = False,
+    n: int = N,
+    **more: Any,
+) -> Fitted:
+    """A fit to the first `n` rows of some data, in memory or in what `container` makes of an array."""
+    rows, y = DATA[of]
+    kind = dkernel.KernelRegressor if y.dtype.kind == "f" else dkernel.KernelClassifier
+    machine = kind(kernel, **{"solver": "psgd", **KNOWN, **more})
+    machine.fit(container(rows[:n]), container(y[:n]), sample_weight=container(WEIGHT) if weight else None)
+    return judge(machine, rows[n:], y[n:], folder)
 
-    def run(folder: Path) -> Fitted:
-        kind = dkernel.KernelRegressor if LABELS[of].dtype.kind == "f" else dkernel.KernelClassifier
-        machine = kind(kernel, **{"solver": "psgd", **KNOWN, **more})
-        machine.fit(container(X[:N]), container(LABELS[of][:N]), sample_weight=container(WEIGHT) if weight else None)
-        return fitted(machine, folder, X[N:], LABELS[of][N:])
 
-    return run
+# The optimum on all rows, by the solver that Python takes for few of them.
+exact = partial(arrays, solver="exact", n_components="auto")
+sparse = partial(arrays, "sparse", metric="auto")
 
 
-def exact(of: str, loss: str) -> Callable[[Path], Fitted]:
-    """The optimum on all rows, by the solver that Python takes for few of them."""
-    return arrays(of, loss=loss, solver="exact", n_components="auto")
-
-
-def streamed(of: str, **more: Any) -> Callable[[Path], Fitted]:
+@postpone
+def streamed(of: str, *, folder: Path, **more: Any) -> Fitted:
     """Blocks as they come."""
-
-    def run(folder: Path) -> Fitted:
-        kind = dkernel.KernelRegressor if LABELS[of].dtype.kind == "f" else dkernel.KernelClassifier
-        machine = kind("gaussian", **{**KNOWN, **more})
-        for first in range(0, N, 150):
-            part = slice(first, first + 150)
-            classes = {} if kind is dkernel.KernelRegressor else {"classes": np.unique(LABELS[of])}
-            machine.partial_fit(X[part], LABELS[of][part], sample_weight=WEIGHT[part], **classes)
-        return fitted(machine, folder, X[N:], LABELS[of][N:])
-
-    return run
+    y = DATA[of][1]
+    numbers = y.dtype.kind == "f"
+    machine = (dkernel.KernelRegressor if numbers else dkernel.KernelClassifier)("gaussian", **KNOWN, **more)
+    for part in np.split(np.arange(N), 4):
+        classes = {} if numbers else {"classes": np.unique(y)}
+        machine.partial_fit(X[part], y[part], sample_weight=WEIGHT[part], **classes)
+    return judge(machine, X[N:], y[N:], folder)
 
 
-def sparse(kernel: str, container: Callable[[Any], Any] = sp.csr_matrix, **more: Any) -> Callable[[Path], Fitted]:
-    """A fit to rows that stay sparse."""
-
-    def run(folder: Path) -> Fitted:
-        rows, y = texts()
-        settings = {"gamma": 0.1, "n_components": 32, "alpha": 1e-4, "solver": "psgd", **more}
-        machine = dkernel.KernelClassifier(kernel, **settings)
-        machine.fit(container(rows[:N]), y[:N])
-        return fitted(machine, folder, rows[N:], y[N:])
-
-    return run
+@postpone
+def searched(of: str, *, folder: Path) -> Fitted:
+    """A race of candidates and the fit of the best."""
+    machine = dkernel.KernelClassifier("gaussian", metric="identity", n_components=32)
+    tuner = dkernel.Tuner(machine, {"gamma": [0.03, 0.3], "alpha": [1e-6, 1e-4]}, budget="1passes")
+    y = DATA[of][1]
+    return judge(tuner.fit(X[:N], y[:N]).best_estimator_, X[N:], y[N:], folder)
 
 
-def strings(folder: Path) -> Fitted:
-    """Rows that are texts, by a kernel of texts."""
-    rng = np.random.Generator(np.random.Philox(14))
-    rows = np.array(["".join("abcd"[i] for i in row) for row in rng.integers(0, 4, (260, 12))], dtype=object)
-    y = np.array([text.count("ab") > text.count("cd") for text in rows])
-    machine = dkernel.KernelClassifier("SpectrumKernel(2)", n_components=24, alpha=1e-4, solver="psgd")
-    return fitted(machine.fit(rows[:200], y[:200]), folder, rows[200:], y[200:])
+@postpone
+def described(machine: Any, *views: list[int], folder: Path) -> Fitted:
+    """What has no labels: components, clusters, columns of a map."""
+    parts = [X[:, view] for view in views] or [X]
+    machine.fit(*(part[:N] for part in parts))
+    found = machine.transform(parts[0][N:]) if hasattr(machine, "transform") else machine.decision_function(X[N:])
+    path = folder / "model.safetensors" if hasattr(machine, "model_") else None
+    if path is not None:
+        dkernel.save(machine, path)
+    return Fitted(np.asarray(found), 0.0, path)
 
 
+@postpone
 def command(
-    of: str, file: str, options: str = "--kernel gaussian", label: str = "label", **of_map: str
-) -> Callable[[Path], Fitted]:
+    of: str, file: str, options: str = "--kernel gaussian", label: str = "label", *, folder: Path, **of_map: str
+) -> Fitted:
     """`dkernel train` on a file, then `dkernel score` of new rows; `of_map` is what has no option."""
-
-    def run(folder: Path) -> Fitted:
-        y = LABELS[of]
-        learned, new = folder / f"learn{file}", folder / f"new{file}"
-        write(learned, X[:N], y[:N], WEIGHT if "--weight" in options else None)
-        write(new, X[N:], y[N:])
-        size = f" --n-features {P} --zero-based no" if "svm" in file else ""
-        model, out = folder / "model.safetensors", folder / "scores.npy"
-        gamma = "" if "(" in options else " --gamma 0.3"  # a kernel with numbers has its own
-        with patch("dkernel.cli.train.make_recipe", lambda values: make_recipe(values).replace(**of_map)):
-            asked(f"train {learned} {GIVEN}{gamma} --label {label} --out {model} {options}{size}")
-        asked(f"score {model} {new} --quiet --out {out} --write score{size}")
-        guess = np.asarray(dkernel.load(model).model_.predict(X[N:]))
-        return Fitted(np.load(out), error_of(guess, y[N:]), model)
-
-    return run
+    y = DATA[of][1]
+    learned, new = folder / f"learn{file}", folder / f"new{file}"
+    write(learned, X[:N], y[:N], **({"weight": WEIGHT} if "--weight" in options else {}))
+    write(new, X[N:], y[N:])
+    size = f" --n-features {P} --zero-based no" if "svm" in file else ""
+    model, out = folder / "model.safetensors", folder / "scores.npy"
+    gamma = "" if "(" in options else " --gamma 0.3"  # a kernel with numbers has its own
+    with patch("dkernel.cli.train.make_recipe", lambda values: make_recipe(values).replace(**of_map)):
+        run(f"train {learned} {GIVEN}{gamma} --label {label} --out {model} {options}{size}")
+    run(f"score {model} {new} --quiet --out {out} --write score{size}")
+    return Fitted(np.load(out), error_of(np.asarray(dkernel.load(model).model_.predict(X[N:])), y[N:]), model)
 
 
-def write(path: Path, X: NDArray[np.float32], y: NDArray[Any], weight: NDArray[np.float64] | None = None) -> None:
+def write(path: Path, X: NDArray[np.float32], y: NDArray[Any], **more: NDArray[np.float64]) -> None:
     """The same table in the format that the name's ending says; svmlight and NPY have numbers only."""
-    names = np.searchsorted(CLASSES, y) if y.dtype.kind == "U" else y
     if path.suffix == ".npz":
         np.savez(path, X=X, label=y)
     elif path.suffix == ".npy":
         np.save(path, np.column_stack([X, y]))
     elif path.suffix == ".svm":
-        dump_svmlight_file(X, names, str(path), zero_based=False)
+        dump_svmlight_file(X, y, str(path), zero_based=False)
     else:
-        table = pd.DataFrame(X, columns=COLUMNS).assign(label=y, **({} if weight is None else {"weight": weight}))
+        table = pd.DataFrame(X, columns=list("abcde")).assign(label=y, **more)
         if path.suffix == ".parquet":
             table.to_parquet(path, index=False, row_group_size=200)
         else:
             table.to_csv(path, index=False)
 
 
-def asked(line: str) -> None:
-    """Run a command line in this process; anything but 0 is a failure that shows what was said."""
+def run(line: str) -> str:
+    """What a command line prints in this process; anything but 0 is a failure that shows what was said."""
     result = CliRunner().invoke(main, line.split(), catch_exceptions=False)
     assert result.exit_code == 0, f"dkernel {line}\n{result.output}"
-
-
-def described(machine: Any, *views: int) -> Callable[[Path], Fitted]:
-    """What has no labels: components, clusters, columns of a map."""
-
-    def run(folder: Path) -> Fitted:
-        parts = [X[:, list(view)] for view in views] if views else [X]
-        machine.fit(*(part[:N] for part in parts))
-        found = machine.transform(parts[0][N:]) if hasattr(machine, "transform") else machine.decision_function(X[N:])
-        path = folder / "model.safetensors" if hasattr(machine, "model_") else None
-        if path is not None:
-            dkernel.save(machine, path)
-        return Fitted(np.asarray(found), 0.0, path)
-
-    return run
-
-
-def searched(folder: Path) -> Fitted:
-    """A race of candidates and the fit of the best."""
-    machine = dkernel.KernelClassifier("gaussian", metric="identity", n_components=32)
-    tuner = dkernel.Tuner(machine, {"gamma": [0.03, 0.3], "alpha": [1e-6, 1e-4]}, budget="1passes")
-    return fitted(tuner.fit(X[:N], LABELS["two"][:N]).best_estimator_, folder, X[N:], LABELS["two"][N:])
+    return result.stdout
 
 
 def chunked(array: Any) -> da.Array:
-    """A Dask array of uneven chunks."""
+    """A Dask array of uneven chunks, which are sparse where the array is."""
+    if sp.issparse(array):
+        return chunked(array.toarray()).map_blocks(sp.csr_matrix)
     return da.from_array(array, chunks=((250, 100, 250), *((n,) for n in array.shape[1:])))
 
 
-def sparse_chunks(rows: Any) -> da.Array:
-    """A Dask array whose chunks are sparse."""
-    return chunked(rows.toarray()).map_blocks(sp.csr_matrix) if sp.issparse(rows) else chunked(rows)
-
-
-CASES: dict[str, Callable[[Path], Fitted]] = {
+CASES: dict[str, Callable[..., Fitted]] = {
     # solvers
     "psgd": arrays("two"),
     "psgd, everything open": arrays("two", "auto", gamma="auto", alpha="auto", metric="auto"),
@@ -222,11 +202,11 @@ CASES: dict[str, Callable[[Path], Fitted]] = {
     "lbfgs": arrays("two", solver="lbfgs", loss="logistic"),
     "pcg": arrays("number", solver="pcg"),
     "normal": arrays("number", solver="normal", alpha="auto"),
-    "exact, squared": exact("number", "squared"),
-    "exact, squared hinge": exact("two", "squared_hinge"),
-    "exact, hinge": exact("two", "hinge"),
-    "exact, quantile": exact("number", "quantile(0.7)"),
-    "exact, softmax": exact("three", "softmax"),
+    "exact, squared": exact("number", loss="squared"),
+    "exact, squared hinge": exact("two", loss="squared_hinge"),
+    "exact, hinge": exact("two", loss="hinge"),
+    "exact, quantile": exact("number", loss="quantile(0.7)"),
+    "exact, softmax": exact("three", loss="softmax"),
     # the local stage
     "grids, three classes": arrays("three", local="grids(n_grids=64)"),
     "grids, regression": arrays("number", local="grids(n_grids=32)"),
@@ -264,10 +244,10 @@ CASES: dict[str, Callable[[Path], Fitted]] = {
     # storage
     "Dask array": arrays("two", container=chunked),
     "Dask array, weights": arrays("number", container=chunked, weight=True, solver="auto", n_components="auto"),
-    "sparse": sparse("gaussian"),
-    "sparse, fourier": sparse("gaussian", features="fourier"),
-    "sparse Dask array, lbfgs": sparse("linear", sparse_chunks, gamma="auto", solver="lbfgs"),
-    "texts": strings,
+    "sparse": sparse(gamma=0.1),
+    "sparse, fourier": sparse(gamma=0.1, features="fourier"),
+    "sparse Dask array, lbfgs": sparse("linear", chunked, gamma="auto", solver="lbfgs"),
+    "texts": arrays("texts", "SpectrumKernel(2)", n=200, n_components=24, gamma="auto", metric="auto"),
     "Parquet, weights, three": command("three", ".parquet", "--kernel gaussian --weight weight"),
     "CSV, numbers": command("number", ".csv"),
     "NPY": command("two", ".npy", "--kernel gaussian --task classify", label="5"),
@@ -278,17 +258,10 @@ CASES: dict[str, Callable[[Path], Fitted]] = {
     "partial_fit": streamed("three", loss="logistic"),
     "partial_fit of numbers": streamed("number"),
     "platt": arrays("two", calibration="platt"),
-    "search": searched,
+    "search": searched("two"),
     # what has no labels
     "one class": described(dkernel.OneClassSVM(0.1, gamma=0.3, n_components=32)),
     "k-means": described(dkernel.KernelKMeans(3, gamma=0.1, n_map_components=32)),
     "components": described(dkernel.KernelPCA(3, gamma=0.1, n_map_components=32)),
-    "correlations": described(dkernel.KernelCCA(2, gamma=0.3, n_map_components=24), (0, 1, 2), (2, 3, 4)),
+    "correlations": described(dkernel.KernelCCA(2, gamma=0.3, n_map_components=24), [0, 1, 2], [2, 3, 4]),
 }  # fmt: skip
-
-
-def make(name: str, folder: Path) -> Fitted:
-    """Fit a case; that a solver stopped by its passes warns of it is no matter here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return CASES[name](folder)
