@@ -14,7 +14,7 @@ from dkernel.errors import DKernelError
 from tests.fuzz import datasets, draws
 from tests.fuzz.commands import Answer, check_error, command
 from tests.fuzz.datasets import LABEL, WEIGHT, Dataset
-from tests.fuzz.faces import check_faces, machine_of
+from tests.fuzz.faces import check_faces
 from tests.fuzz.sessions import Case
 
 COMPARED = 0.5  # share of the fits by the command that an estimator repeats, of those that it can
@@ -43,12 +43,12 @@ def run(case: Case, folder: Path) -> str:
     if not by_command:
         dkernel.save(machine.model_, folder / "m.safetensors")
     try:
-        answers = check_faces(machine, dkernel.load(folder / "m.safetensors").model_, data.test)
+        scores = check_faces(machine, dkernel.load(folder / "m.safetensors"), data.test)
     except DKernelError as error:  # a kernel of counts, and rows beyond those of the training
         return f"fitted, rows {_refused(error)}"
     same = by_command and compared and _compare(data, settings, folder)
     if filed := filed and list(machine.model_.columns) == list(data.test):  # not of rows without names
-        _check_files(data, folder, answers)
+        _check_files(data, folder, scores[:, 0])
     return f"fitted{', and again by an estimator' if same else ''}{', and files scored' if filed else ''}"
 
 
@@ -73,7 +73,7 @@ def _by_command(case: Case, data: Dataset, settings: dict[str, Any], folder: Pat
     if found.code:
         assert not (folder / "m.safetensors").exists(), "a model beside an error"
         return found
-    return machine_of(dkernel.load(folder / "m.safetensors").model_)
+    return dkernel.load(folder / "m.safetensors")
 
 
 def _estimator(data: Dataset, settings: dict[str, Any]) -> Any:
@@ -112,7 +112,7 @@ def _compare(data: Dataset, settings: dict[str, Any], folder: Path) -> bool:
     return True
 
 
-def _check_files(data: Dataset, folder: Path, answers: dict[str, np.ndarray]) -> None:
+def _check_files(data: Dataset, folder: Path, expected: np.ndarray) -> None:
     """The files that `score` writes hold the answers, and `evaluate` gives finite figures."""
     form = ("parquet", "csv")[len(data.X) % 2]
     out = folder / f"scores.{form}"
@@ -120,8 +120,6 @@ def _check_files(data: Dataset, folder: Path, answers: dict[str, np.ndarray]) ->
     assert found.code == 0, f"score: {found.message}"
     table = pd.read_parquet(out) if form == "parquet" else pd.read_csv(out)
     assert len(table) == len(data.test), f"score wrote {len(table)} rows of {len(data.test)}"
-    scores = answers.get("decision_function", answers["predict"])
-    expected = scores if scores.ndim == 1 else scores[:, 0]
     column = next(name for name in table if name.startswith("score"))
     written = table[column].to_numpy()
     assert np.array_equal(written, expected.astype(written.dtype)) or np.array_equal(

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,6 +15,8 @@ from dkernel import FunctionKernel, KernelClassifier
 from dkernel.cli import main
 from dkernel.errors import DataError, DKernelError
 from tests.fuzz import datasets, sessions
+from tests.fuzz.faces import check_faces
+from tests.streaming.sources import rings
 
 ROWS = np.random.default_rng(0).standard_normal((300, 4)).astype(np.float32)
 
@@ -109,6 +112,17 @@ def test_products_of_columns_that_overflow_on_rows_unseen_are_refused(size):
     machine = KernelClassifier("polynomial", scale="none", solver="psgd", n_components=16, random_state=0)
     with pytest.raises(DataError, match="overflows: its products of columns"):
         machine.fit(X, (X[:, :2] ** 2).sum(axis=1) > 1.4)
+
+
+@pytest.mark.parametrize("calibration", ["platt", "isotonic"])
+def test_probabilities_are_those_of_scores_that_are_rounded(calibration):
+    """A sigmoid and the steps of a curve moved further than the bound of the scores, without AVX-512."""
+    X, y = rings(5150, classes=26)
+    settings = {"n_components": 100, "alpha": 1e-9, "local": "none", "solver": "psgd", "metric": "identity"}
+    machine = KernelClassifier("ProductCauchy(length=5)", scale="none", calibration=calibration, **settings)
+    machine.fit(X[:5000], y[:5000])
+    assert not machine.model_.is_wide
+    check_faces(machine, machine, pd.DataFrame(X[5000:]))
 
 
 @pytest.mark.parametrize("landmarks", ["uniform", "stratified", "kmeans", "leverage", "rpcholesky"])
