@@ -1,19 +1,26 @@
-"""What goes wrong around a scoring run, each in a process of its own: a script of test_score_faults.py.
+"""What goes wrong around a scoring run, in processes of its own: a script of test_score_faults.py.
 
-python -m tests.inference.score_faults poll FOLDER KILLS     kill at each of so many steps while another looks
-python -m tests.inference.score_faults zombie FOLDER STEP    a writer that sleeps through the commit of another
-python -m tests.inference.score_faults disk FOLDER [BYTES]   score with no room, then with room
+python -m tests.inference.score_faults kill FOLDER EACH old|new NAME...   kill before each so many steps, one watches
+python -m tests.inference.score_faults zombie FOLDER STEP                 a writer that sleeps through a commit
+python -m tests.inference.score_faults disk FOLDER [BYTES]                score with no room, then with room
+
+The steps are the calls of the operating system that change what is on the disk; the run is killed before the first of
+them, then before a later one, until one run ends by itself. After every kill the destination must be as before or
+complete; the next run must complete it with the same bytes and score only what was not finished. The watcher must never
+see anything else either.
 """
 
 import json
 import os
 import resource
+import shutil
 import signal
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
+import zarr  # noqa: F401 - the writers would import it again in every child
 
 from dkernel.cli.exit_codes import exit_code
 from dkernel.data.writers import atomic
@@ -23,152 +30,201 @@ from dkernel.errors import DKernelError
 from dkernel.inference import score as scoring
 from dkernel.inference.score_columns import Written
 from dkernel.streaming.execution.local import SerialExecutor
-from tests.inference.score_kills import LinearModel, a_source, run, state
-from tests.inference.test_score_rejects import a_rejecting_source
+from tests.inference.tables import ROWS, LinearModel, a_rejecting_source, a_source, read_table
 
 PAUSE = 0.01
-NAMES = ("out", "out.csv", "out.zarr", "out.parquet")
+
+
+def before_step(step: int, act) -> None:
+    """Call `act` before the `step`-th change of the disk by this process."""
+    steps = 0
+
+    def counted(function):
+        def call(*args, **kwargs):
+            nonlocal steps
+            steps += 1
+            if steps == step:
+                act()
+            return function(*args, **kwargs)
+
+        return call
+
+    for name in ("replace", "rename", "fsync", "mkdir", "unlink", "rmdir"):
+        setattr(os, name, counted(getattr(os, name)))
+    atomic._exchange = counted(atomic._exchange)
+
+
+def in_child(function, *args) -> int:
+    """Call a function in a child process; the number of the child."""
+    child = os.fork()
+    if not child:
+        function(*args)
+        os._exit(0)
+    return child
+
+
+def ended(child: int) -> int:
+    """The exit status of a child that ends now."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def score(path: Path, kill_before: int, log: Path, shift: float = 0.0) -> None:
+    """Score, and die before step `kill_before`; each part that is scored is a letter of the log."""
+    before_step(kill_before, lambda: os._exit(9))
+    score_part = scoring.score_part
+
+    def logged(*args):
+        with open(log, "a") as stream:
+            stream.write("x")
+        return score_part(*args)
+
+    scoring.score_part = logged
+    source, _ = a_source(text=path.suffix != ".npy")
+    scoring.write_scores(LinearModel([0, 1], shift=shift), source, path, SerialExecutor(), overwrite=True)
+
+
+def state(path: Path) -> str:
+    return "-".join(map(str, atomic.file_digest(path))) if path.exists() else "absent"
 
 
 def inode(path: Path) -> int | None:
     """The number of a file or folder, None where there is none."""
-    try:
-        return path.stat().st_ino
-    except FileNotFoundError:
-        return None
+    return path.stat().st_ino if path.exists() else None
 
 
-def look(path: Path, seen: Path) -> None:
+def watch(path: Path, seen: Path) -> None:
     """Note every state of the destination, every 10 ms, until `seen` has a file `stop`."""
-    known: set[str] = set()
-    while True:
+    stop = False
+    while not stop:
         stop = (seen / "stop").exists()
-        before = inode(path)
         try:
+            before = inode(path)
             found = state(path)
+            # Where it was exchanged meanwhile, files of the old folder were read and files of the new one.
+            if inode(path) == before:
+                (seen / found).touch()
         except FileNotFoundError:
-            found = ""
-        # Where it was exchanged meanwhile, files of the old folder were read and files of the new one: look again.
-        if found and found not in known and inode(path) == before:
-            known.add(found)
-            (seen / found).touch()
-        if stop:
-            return
+            pass
         time.sleep(PAUSE)
 
 
-def poll(folder: Path, kills: int) -> dict:
-    """Kill a run that replaces an old output before step 1, 2, ...; what a watcher of the destination saw."""
-    report: dict = {"kills": 0, "wrong": []}
-    per_name = -(-kills // len(NAMES))
-    for name in NAMES:
-        (folder / name).mkdir()
-        reference, path, log = folder / name / "new" / name, folder / name / name, folder / name / "log"
-        reference.parent.mkdir()
-        run(reference, 0, log)
-        run(path, 0, log, shift=1.0)
-        allowed = {state(path), state(reference)}
-        seen = folder / name / "seen"
-        seen.mkdir()
-        watcher = os.fork()
-        if not watcher:
-            look(path, seen)
-            os._exit(0)
-        killed, step, offset = 0, 1, 1
-        while killed < per_name:
-            if run(path, step, log):
-                killed += 1
-                step += max(1, 40 // per_name)
-            else:  # that was after its last step: from the old output and the front again, at other steps
-                run(path, 0, log, shift=1.0)
-                offset += 1
-                step = offset
-            if state(path) not in allowed:
-                report["wrong"].append([name, step, state(path)])
-        report["kills"] += killed
-        (seen / "stop").touch()
-        os.waitpid(watcher, 0)
-        report["wrong"] += [[name, p.name] for p in seen.iterdir() if p.name not in {*allowed, "stop"}]
-        report[name] = len(list(seen.iterdir())) - 1
-    return report
+def count_finished(folder: Path) -> int:
+    return sum(
+        p.name.startswith("part-")
+        for staging in folder.glob(".*staging*")
+        for p in staging.rglob("part-*")
+        if p.parent == staging or p.parent.name == "output"
+    )
+
+
+def kill(folder: Path, each: int, before: str, name: str) -> dict:
+    """What was found after the kills of runs to one output, and what one who watched it saw."""
+    log, place, seen = folder / "log", folder / "place", folder / "seen"
+    (folder / "reference").mkdir(parents=True)
+    seen.mkdir()
+    ended(in_child(score, folder / "reference" / name, 0, log))
+    complete = state(folder / "reference" / name)
+    path = place / name
+
+    def prepare():
+        """The destination as it was before: without anything, or with the output of another model."""
+        if before == "old":
+            place.mkdir(exist_ok=True)
+            ended(in_child(score, path, 0, log, 1.0))
+        else:
+            if place.exists():
+                os.rename(place, folder / "gone")
+                shutil.rmtree(folder / "gone")
+            place.mkdir()
+
+    prepare()
+    known = {complete: "complete", state(path): "before"}
+    watcher = in_child(watch, path, seen)
+    report: dict = {"steps": 0, "wrong": [], "reworked": [], "states": []}
+    for step in range(1, 10_000, each):
+        status = ended(in_child(score, path, step, log))
+        found = state(path)
+        done = len(ROWS) if found == complete else count_finished(place)
+        log.write_text("")
+        again = ended(in_child(score, path, 0, log))
+        left = [p.name for p in place.iterdir() if p.name not in (name, f".{name}.manifest.json")]
+        report["states"].append(known.get(found, "partial"))
+        if status not in (0, 9) or again != 0 or state(path) != complete or left:
+            report["wrong"].append([step, status, again, state(path), left])
+        if len(log.read_text()) != len(ROWS) - done:
+            report["reworked"].append([step, done, len(log.read_text())])
+        report["steps"] += 1
+        if status == 0:
+            break
+        prepare()
+    (seen / "stop").touch()
+    ended(watcher)
+    report["states"] = sorted(set(report["states"]))
+    return report | {"seen": sorted({known.get(p.name, "partial") for p in seen.iterdir() if p.name != "stop"})}
 
 
 def zombie(folder: Path, step: int) -> dict:
     """A writer of part 0 stops before its `step`-th change of the disk, and goes on when the output is there."""
     path, source = folder / "out", a_source()[0]
-    job = {"input": "1"}
     model = LinearModel([0, 1])
+    rows = [sum(unit.rows) for unit in source.units]
 
-    def tables(index):
+    def write(staging, index):
         blocks = source.units[index].task.compute(scheduler="sync")
-        return scoring.tables(model, blocks, Written(("score",)), source.kept)
+        return write_part(
+            staging.place(index, rows[index]), scoring.tables(model, blocks, Written(("score",)), source.kept)
+        )
 
-    destination = Destination(path)
-    with destination.stage(job) as staging:
-        rows = [sum(unit.rows) for unit in source.units]
-        child = os.fork()
-        if not child:
-            steps = 0
+    def sleep_and_write(staging):
+        before_step(step, lambda: os.kill(os.getpid(), signal.SIGSTOP))
+        try:
+            write(staging, 0)
+        except DKernelError:
+            os._exit(3)
 
-            def stopping(function):
-                def call(*args, **kwargs):
-                    nonlocal steps
-                    steps += 1
-                    if steps == step:
-                        os.kill(os.getpid(), signal.SIGSTOP)
-                    return function(*args, **kwargs)
-
-                return call
-
-            for name in ("replace", "fsync", "unlink"):
-                setattr(os, name, stopping(getattr(os, name)))
-            try:
-                write_part(staging.place(0, rows[0]), tables(0))
-            except DKernelError:
-                os._exit(3)
-            os._exit(0)
+    with Destination(path).stage({"input": "1"}) as staging:
+        child = in_child(sleep_and_write, staging)
         stopped = os.WIFSTOPPED(os.waitpid(child, os.WUNTRACED)[1])
-        parts = [write_part(staging.place(i, rows[i]), tables(i)) for i in range(len(rows))]
-        staging.commit(parts, ("id", "name", "score"))
+        staging.commit([write(staging, i) for i in range(len(rows))], ("id", "name", "score"))
     before = state(path)
-    ended = None
     if stopped:
         os.kill(child, signal.SIGCONT)
-        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    import pandas as pd
-
-    ids = pd.read_parquet(path)["id"].tolist()
+    status = ended(child) if stopped else None
     left = sorted(p.name for p in folder.iterdir() if p != path)
-    return {"stopped": stopped, "ended": ended, "same": state(path) == before, "ids": ids, "left": left}
+    ids = read_table(path)["id"].tolist()
+    return {"stopped": stopped, "ended": status, "same": state(path) == before, "ids": ids, "left": left}
 
 
-def disk(folder: Path, limit: int | None) -> dict:
+def fill(full: Path) -> None:
+    """Write until there is no room."""
+    with open(full, "wb", buffering=0) as stream:
+        try:
+            while True:
+                stream.write(np.zeros(4096, np.uint8).tobytes())
+        except OSError:
+            pass
+
+
+def disk(folder: Path, limit: int | None = None) -> dict:
     """Score where there is no room (a file system that is full, or a limit for files), then where there is."""
-    path, source = folder / "out.csv", a_rejecting_source()
-    model = LinearModel([0, 1])
-    full = folder / "filler"
-    scoring.compute_digest = lambda _: "model"  # type: ignore[assignment]
+    path, source, full = folder / "out.csv", a_rejecting_source(), folder / "filler"
+
+    def write():
+        return scoring.write_scores(LinearModel([0, 1]), source, path, SerialExecutor(), max_bad_rows=7)
+
     if limit is None:
-        with open(full, "wb", buffering=0) as stream:
-            block = np.zeros(4096, np.uint8).tobytes()
-            try:
-                while True:
-                    stream.write(block)
-            except OSError:
-                pass
+        fill(full)
     else:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     try:
-        scoring.write_scores(model, source, path, SerialExecutor(), max_bad_rows=7)
-        code = 0
+        write()
+        code = message = None
     except DKernelError as error:
         code, message = exit_code(error), str(error)
     visible = sorted(p.name for p in folder.iterdir() if not p.name.startswith(".") and p != full)
-    if limit is None:
-        full.unlink()
-    else:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    result = scoring.write_scores(model, source, path, SerialExecutor(), max_bad_rows=7)
+    full.unlink(missing_ok=True)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    result = write()
     left = sorted(p.name for p in folder.iterdir() if "staging" in p.name)
     return {
         "code": code, "message": message, "visible": visible, "rows": result.rows, "reused": result.reused,
@@ -177,10 +233,12 @@ def disk(folder: Path, limit: int | None) -> dict:
 
 
 if __name__ == "__main__":
+    scoring.compute_digest = LinearModel.sum
     what, where, *rest = sys.argv[1:]
-    if what == "poll":
-        print(json.dumps(poll(Path(where), int(rest[0]))))
-    elif what == "zombie":
-        print(json.dumps(zombie(Path(where), int(rest[0]))))
+    values = [int(word) if word.isdigit() else word for word in rest]
+    if what == "kill":
+        each, before, *names = values
+        result = [kill(Path(where) / name, each, before, name) for name in names]
     else:
-        print(json.dumps(disk(Path(where), int(rest[0]) if rest else None)))
+        result = {"zombie": zombie, "disk": disk}[what](Path(where), *values)
+    print(json.dumps(result))

@@ -2,11 +2,9 @@
 
 import hashlib
 import json
-import subprocess
-import sys
 import time
 from dataclasses import replace
-from pathlib import Path
+from unittest.mock import DEFAULT, Mock
 
 import numpy as np
 import pandas as pd
@@ -19,26 +17,15 @@ from dkernel.data.rejected_rows import REJECTS
 from dkernel.data.writers.atomic import file_digest
 from dkernel.errors import ClusterError, DataError, RecipeError, UnsupportedError
 from dkernel.features import FourierMap, NystromMap, Scaling
-from dkernel.inference import score as scoring
 from dkernel.inference.score import write_scores
 from dkernel.kernels import parse
 from dkernel.model.model import Model
 from dkernel.model.model_file import save
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
-from tests.inference.score_kills import ROWS, LinearModel, a_source
+from tests.inference.tables import LinearModel, a_source, make_unit, read_table
 
 TEXT = np.array(["no", "yes é"])
-
-
-@pytest.fixture(autouse=True)
-def _stand_in(monkeypatch):
-    real = scoring.compute_digest
-    monkeypatch.setattr(
-        scoring,
-        "compute_digest",
-        lambda model: real(model) if isinstance(model, Model) else repr((model.classes, model.intercept)),
-    )
 
 
 def real_model() -> Model:
@@ -57,12 +44,6 @@ def real_model() -> Model:
         label="y",
         facts={},
     )
-
-
-@pytest.fixture
-def one_a_task(monkeypatch):
-    """Units are scored each by a task of its own, however small they are."""
-    monkeypatch.setattr(scoring, "group_units", lambda units, _: [range(i, i + 1) for i in range(len(units))])
 
 
 class Watched(SerialExecutor):
@@ -115,16 +96,8 @@ def test_every_row_once_in_order_with_its_kept_columns(tmp_path, name):
     result = write_scores(model, source, tmp_path / name, SerialExecutor())
     assert (result.rows, result.parts, result.skipped, result.reused) == (11, 3, False, 0)
     assert result.columns == ("id", "name", "label", "score")
-    if name == "out.csv":
-        found = pd.read_csv(tmp_path / name)
-    elif name == "out.zarr":
-        import zarr
-
-        group = zarr.open_group(tmp_path / name, mode="r")
-        found = pd.DataFrame({c: np.asarray(group[c][:]).tolist() for c in result.columns})
-    else:
-        found = pd.read_parquet(tmp_path / name)
-    assert list(found.columns) == list(result.columns)
+    found = read_table(tmp_path / name)
+    assert list(found) == (sorted(result.columns) if name == "out.zarr" else list(result.columns))
     assert found["id"].tolist() == list(range(11))
     assert found["name"].tolist() == [f'n"{i},\n' for i in range(11)]
     assert found["label"].tolist() == TEXT[(X[:, 0] > 0).astype(int)].tolist()
@@ -263,7 +236,7 @@ def test_what_is_begun_comes_to_its_end_before_the_run_is_refused(tmp_path):
     source, _ = a_source(rows=((2,),) * 20)
     table = pa.table([["in.csv"], [1], [7], ["a"], ["?"], ["?"]], schema=REJECTS)
     blocks = [replace(block, refused=table) for block in source.units[0].task.compute(scheduler="sync")]
-    first = Unit((3,), Delayed("refused", {"refused": (tuple, blocks)}), "in.csv")
+    first = make_unit((3,), blocks, "in.csv", "refused")
     model = Slow(TEXT)
     with pytest.raises(DataError, match="none is allowed"):
         write_scores(model, replace(source, units=(first, *source.units[1:])), tmp_path / "out", ThreadsExecutor(2))
@@ -281,21 +254,6 @@ def test_many_small_units_are_few_tasks_and_the_same_bytes(tmp_path, request):
     assert file_digest(tmp_path / "few") == file_digest(tmp_path / "many")
 
 
-class Disturbed(LinearModel):
-    """While it scores, another model is to be scored to the same place."""
-
-    def __init__(self, classes, other):
-        super().__init__(classes)
-        self.other, self.found = other, None
-
-    def scores(self, X):
-        if self.found is None:
-            with pytest.raises(ClusterError) as found:
-                self.other()
-            self.found = found.value
-        return super().scores(X)
-
-
 @pytest.mark.parametrize("name", ["out", "out.csv"])
 def test_two_models_do_not_write_to_one_place_at_a_time(tmp_path, name):
     """Either could have put its manifest beside the other's rows."""
@@ -304,9 +262,15 @@ def test_two_models_do_not_write_to_one_place_at_a_time(tmp_path, name):
     def score_other():
         return write_scores(LinearModel(TEXT, shift=1.0), source, tmp_path / name, SerialExecutor(), overwrite=True)
 
-    model = Disturbed(TEXT, score_other)
+    def disturb(_):
+        with pytest.raises(ClusterError, match="another run with another model or other rows, which is still running"):
+            score_other()
+        return DEFAULT
+
+    model = LinearModel(TEXT)
+    model.scores = Mock(wraps=model.scores, side_effect=disturb)
     write_scores(model, source, tmp_path / name, SerialExecutor(), overwrite=True)
-    assert "another run with another model or other rows, which is still running" in str(model.found)
+    assert model.scores.called
     (tmp_path / "ref").mkdir()
     write_scores(LinearModel(TEXT), source, tmp_path / "ref" / name, SerialExecutor())
     assert file_digest(tmp_path / name) == file_digest(tmp_path / "ref" / name)
@@ -317,25 +281,13 @@ def test_two_models_do_not_write_to_one_place_at_a_time(tmp_path, name):
 def test_a_run_that_is_stopped_in_a_group_keeps_what_it_has_written(tmp_path):
     source, _ = a_source(rows=((1,),) * 9)
     write_scores(LinearModel(TEXT), source, tmp_path / "ref", SerialExecutor())
+    stopped = LinearModel(TEXT)
+    stopped.scores = Mock(wraps=stopped.scores, side_effect=[*[DEFAULT] * 4, KeyboardInterrupt])
     with pytest.raises(KeyboardInterrupt):
-        write_scores(Interrupted(TEXT), source, tmp_path / "out", SerialExecutor())
+        write_scores(stopped, source, tmp_path / "out", SerialExecutor())
     result = write_scores(LinearModel(TEXT), source, tmp_path / "out", again := Watched())
     assert (result.reused, again.scored) == (4, [4, 5, 6, 7, 8])
     assert file_digest(tmp_path / "out") == file_digest(tmp_path / "ref")
-
-
-class Interrupted(LinearModel):
-    """Somebody stops the run when four units are scored."""
-
-    def __init__(self, classes):
-        super().__init__(classes)
-        self.left = 4
-
-    def scores(self, X):
-        if not self.left:
-            raise KeyboardInterrupt
-        self.left -= 1
-        return super().scores(X)
 
 
 def test_an_input_that_lost_rows_is_refused(tmp_path):
@@ -377,33 +329,6 @@ def test_processes_write_the_same_bytes(tmp_path, name, two_workers):
     write_scores(real_model(), made_by_two(source), tmp_path / f"two-{name}", two_workers)
     for found in (name, f"two-{name}"):
         assert file_digest(tmp_path / found) == file_digest(tmp_path / "serial" / name)
-
-
-@pytest.mark.parametrize(
-    ("name", "before"),
-    [
-        ("out.csv", "new"),
-        *(
-            pytest.param(name, before, marks=pytest.mark.slow)
-            for name in ("out", "out.csv", "out.npy", "out.parquet", "out.zarr")
-            for before in ("new", "old")
-            if (name, before) != ("out.csv", "new")
-        ),
-    ],
-)
-@pytest.mark.score("committed")
-def test_a_kill_at_any_step_loses_nothing_and_shows_nothing_partial(tmp_path, name, before, record_property):
-    command = [sys.executable, "-m", "tests.inference.score_kills", tmp_path, name, before]
-    root = Path(__file__).parents[2]
-    run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=300)
-    assert run.returncode == 0, run.stderr
-    report = json.loads(run.stdout)
-    record_property("score", f"{report['steps'] - len(report['wrong'])}/{report['steps']}")
-    assert report["wrong"] == []
-    assert report["reworked"] == []
-    assert report["states"] == ["before", "complete"]
-    # At least: three parts of three steps each, the manifest, the commit.
-    assert report["steps"] > 3 * len(ROWS) + 5
 
 
 def test_novelty_is_what_the_landmarks_leave_of_each_row(tmp_path):

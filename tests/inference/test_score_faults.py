@@ -1,26 +1,29 @@
-"""Scoring when things go wrong: kills under a watcher's eyes, sleeping writers, full disks, errors."""
+"""Scoring when things go wrong: kills under a watcher's eyes, sleeping writers, full disks, lost workers, errors."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
+import dask
 import pytest
 from dask.delayed import Delayed
 
 from dkernel.data import Unit
 from dkernel.data.writers import atomic
+from dkernel.data.writers.partitions import files_in
 from dkernel.errors import DataError
 from dkernel.inference.score import write_scores
+from dkernel.streaming.execution.connect import connect
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
-from tests.inference.score_kills import LinearModel, a_source
-from tests.inference.test_score import _stand_in, real_model  # noqa: F401 - a fixture of every test
-from tests.inference.test_score_rejects import a_rejecting_source
+from tests.inference.tables import ROWS, LinearModel, a_rejecting_source, a_source, read_table
+from tests.processes import ROOT
 from tests.streaming.execution import jobs
 
-ROOT = Path(__file__).parents[2]
+OUTPUTS = ("out.csv", "out", "out.npy", "out.parquet", "out.zarr")
 
 
 def script(*arguments):
@@ -30,13 +33,35 @@ def script(*arguments):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("kills", [6, pytest.param(100, marks=(pytest.mark.slow, pytest.mark.score("poller")))])
-def test_a_watcher_sees_the_old_output_or_the_new_one(tmp_path, kills, record_property):
-    report = script("poll", tmp_path, kills)
-    record_property("score", f"{report['kills'] - len(report['wrong'])}/{report['kills']}")
-    assert report.pop("wrong") == []
-    assert report.pop("kills") >= kills
-    assert set(report.values()) <= {1, 2}, "only the old state, or both"
+def check_kills(record_property, folder, each, before, *names):
+    """Nothing is lost or done twice, and what is there is as before or complete; a report for each output."""
+    reports = script("kill", folder, each, before, *names)
+    steps = sum(report["steps"] for report in reports)
+    record_property("score", f"{steps - sum(len(report['wrong']) for report in reports)}/{steps}")
+    for report in reports:
+        assert report["wrong"] == report["reworked"] == []
+        assert {*report["states"], *report["seen"]} == {"before", "complete"}
+    return reports
+
+
+SLOW = [(name, before) for name in OUTPUTS for before in ("new", "old") if (name, before) != ("out.csv", "new")]
+
+
+@pytest.mark.parametrize(
+    ("name", "before"), [("out.csv", "new"), *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)]
+)
+@pytest.mark.score("committed")
+def test_a_kill_at_any_step_loses_nothing_and_shows_nothing_partial(tmp_path, name, before, record_property):
+    (report,) = check_kills(record_property, tmp_path, 1, before, name)
+    assert report["states"] == ["before", "complete"]
+    # At least: three parts of three steps each, the manifest, the commit.
+    assert report["steps"] > 3 * len(ROWS) + 5
+
+
+@pytest.mark.parametrize("each", [20, pytest.param(2, marks=(pytest.mark.slow, pytest.mark.score("poller")))])
+def test_a_watcher_sees_the_old_output_or_the_new_one(tmp_path, each, record_property):
+    for report in check_kills(record_property, tmp_path, each, "old", *OUTPUTS):
+        assert report["seen"] == ["before", "complete"]
 
 
 @pytest.mark.parametrize("step", [1, 2, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 4))])
@@ -49,45 +74,71 @@ def test_a_writer_that_slept_through_the_commit_adds_no_row(tmp_path, step):
     assert report["left"] == []
 
 
-def on_a_full_disk(folder, *limit):
-    report = script("disk", folder, *limit)
-    assert report["code"] == 75
+def check_full(folder, *limit):
+    """On a disk without room nothing is visible; with room the output is complete, with so many parts of before."""
+    room = folder / "room"
+    report = script("disk", room, *limit)
+    assert (report["code"], report["visible"]) == (75, [])
     assert "no room to write" in report["message"]
-    assert report["visible"] == []
     assert (report["rows"], report["left"]) == (14, [])
-    return report
-
-
-def expected(folder):
     write_scores(LinearModel([0, 1]), a_rejecting_source(), folder / "ref.csv", SerialExecutor(), max_bad_rows=7)
-    return atomic.file_digest(folder / "ref.csv")[1]
+    assert report["sha256"] == atomic.file_digest(folder / "ref.csv")[1]
+    return report["reused"]
 
 
 def test_a_file_that_may_not_grow_leaves_what_is_finished(tmp_path):
-    (tmp_path / "here").mkdir()
-    # The parts fit, the whole does not.
-    report = on_a_full_disk(tmp_path / "here", 330)
-    assert report["reused"] == 5
-    assert report["sha256"] == expected(tmp_path)
+    (tmp_path / "room").mkdir()
+    assert check_full(tmp_path, 330) == 5  # the parts fit, the whole does not
 
 
 def test_a_disk_that_is_full_shows_nothing_partial(tmp_path):
-    small = tmp_path / "small"
+    small = tmp_path / "room"
     small.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small)]
     try:
-        done = subprocess.run(mount, capture_output=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount here")
-    if done.returncode:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", small], capture_output=True, check=True)
+    except (FileNotFoundError, subprocess.CalledProcessError):
         pytest.skip("mounting a small disk is not allowed here")
     try:
-        assert on_a_full_disk(small)["sha256"] == expected(tmp_path)
+        check_full(tmp_path)
     finally:
-        subprocess.run(["umount", str(small)], check=True)
+        subprocess.run(["umount", small], check=True)
 
 
-def reading(folder, name, blocks, error):
+class Vanishing(LinearModel):
+    """Ends the first process that scores with it, in the middle of the task."""
+
+    def __init__(self, classes, folder):
+        super().__init__(classes)
+        self.folder = str(folder)
+
+    def scores(self, X):
+        try:
+            os.close(os.open(Path(self.folder) / "once", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return super().scores(X)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return None
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("keys", [(), pytest.param(("id",), marks=pytest.mark.slow)], ids=["one folder", "divided"])
+def test_a_worker_that_is_killed_while_it_scores_changes_no_byte(tmp_path, keys):
+    source, _ = a_source(rows=((3, 2), (4,), (1, 0, 1), (2,), (7,)))
+    folders = [tmp_path / name / "out" for name in ("a", "b")]
+    for folder in folders:
+        folder.parent.mkdir()
+    write_scores(LinearModel([0, 1]), source, folders[0], SerialExecutor(), partition_by=keys)
+    # Here a death is meant: the scheduler has its usual patience with tasks whose worker died.
+    with dask.config.set({"distributed.scheduler.allowed-failures": 3}), connect(workers=2) as executor:
+        write_scores(Vanishing([0, 1], tmp_path), source, folders[1], executor, partition_by=keys)
+    assert (tmp_path / "once").exists()
+    assert files_in(folders[0]) == files_in(folders[1])
+    parts = [[atomic.file_digest(path) for path in sorted(folder.rglob("part-*"))] for folder in folders]
+    assert len(parts[0]) == (20 if keys else 5)  # rows, units
+    assert parts[0] == parts[1]
+
+
+def read(folder, name, blocks, error):
     """A unit that notes that it was read, and fails: for good, or twice."""
     jobs.note(folder, name)
     if error is DataError:
@@ -98,44 +149,35 @@ def reading(folder, name, blocks, error):
 
 
 def with_an_error(folder, last):
+    """Four units that note in `folder` that they were read; the last one fails."""
+    folder.mkdir()
     source, _ = a_source(rows=((2,), (3,), (1,), (4,)))
     units = []
     for i, unit in enumerate(source.units):
-        key = f"reading-{i}-{folder.name}"
-        error = last if i == len(source.units) - 1 else None
-        graph = {**unit.task.dask, key: (reading, str(folder), f"unit{i}", unit.task.key, error)}
+        key = f"reading-{i}-{folder}"
+        graph = {**unit.task.dask, key: (read, str(folder), f"unit{i}", unit.task.key, last if i == 3 else None)}
         units.append(Unit(unit.rows, Delayed(key, graph), unit.place))
     return replace(source, units=tuple(units))
 
 
-@pytest.mark.parametrize("executor", [SerialExecutor(), ThreadsExecutor(2)], ids=["serial", "threads"])
+@pytest.fixture(params=["serial", "threads", pytest.param("cluster", marks=pytest.mark.cluster)])
+def executor(request):
+    if request.param == "cluster":
+        return request.getfixturevalue("two_workers")
+    return SerialExecutor() if request.param == "serial" else ThreadsExecutor(2)
+
+
 def test_an_error_of_the_last_block_is_told_once_and_not_tried_again(tmp_path, executor):
-    (tmp_path / "notes").mkdir()
+    source = with_an_error(tmp_path / "notes", DataError)
     with pytest.raises(DataError, match="row 17") as found:
-        write_scores(LinearModel([0, 1]), with_an_error(tmp_path / "notes", DataError), tmp_path / "out", executor)
+        write_scores(LinearModel([0, 1]), source, tmp_path / "out", executor)
     assert str(found.value).count("row 17") == 1
     assert len(jobs.ran(tmp_path / "notes", "unit3")) == 1
     assert [p.name for p in tmp_path.iterdir()] == ["notes"]
 
 
-@pytest.mark.parametrize("executor", [SerialExecutor(), ThreadsExecutor(2)], ids=["serial", "threads"])
 def test_a_disk_that_fails_twice_is_asked_again(tmp_path, executor):
-    (tmp_path / "notes").mkdir()
-    result = write_scores(LinearModel([0, 1]), with_an_error(tmp_path / "notes", OSError), tmp_path / "out", executor)
-    assert result.rows == 10
+    source = with_an_error(tmp_path / "notes", OSError)
+    assert write_scores(LinearModel([0, 1]), source, tmp_path / "out", executor).rows == 10
     assert len(jobs.ran(tmp_path / "notes", "unit3")) == 3
-    assert pd.read_parquet(tmp_path / "out")["id"].tolist() == list(range(10))
-
-
-@pytest.mark.cluster
-def test_the_same_on_a_cluster(tmp_path, two_workers):
-    for last, name in ((DataError, "bad"), (OSError, "flaky")):
-        (tmp_path / name).mkdir()
-        source = with_an_error(tmp_path / name, last)
-        if last is DataError:
-            with pytest.raises(DataError, match="row 17"):
-                write_scores(LinearModel([0, 1]), source, tmp_path / "out", two_workers)
-            assert len(jobs.ran(tmp_path / name, "unit3")) == 1
-        else:
-            assert write_scores(LinearModel([0, 1]), source, tmp_path / "out", two_workers).rows == 10
-            assert len(jobs.ran(tmp_path / name, "unit3")) == 3
+    assert read_table(tmp_path / "out")["id"].tolist() == list(range(10))

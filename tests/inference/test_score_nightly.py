@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+from functools import partial
+from pathlib import Path
 
 import fsspec
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 import dkernel
 from dkernel.data.store import open_store
 from dkernel.errors import DataError, RecipeError
+from tests.inference.tables import read_table, write_table
 
 ROWS, KEPT = 20, ["id", "note"]
 
@@ -27,30 +30,46 @@ def machine():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The working folder, with the folder new/ of five files."""
+    """The working folder, with the folder new/ of five files, and an empty store."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "new").mkdir()
     for i in range(5):
         write(i)
+    fsspec.filesystem("memory").store.clear()
     return tmp_path
 
 
 def write(i, **more):
+    """A file of some row groups, so that a part of it can be scored before damage is met."""
     X = np.random.default_rng(i).normal(size=(ROWS, 2))
     columns = {"id": np.arange(ROWS) + ROWS * i, "x": X[:, 0], "y": X[:, 1], "note": [f"{i} {n}" for n in range(ROWS)]}
-    pq.write_table(pa.table({**columns, **more}), f"new/{i}.parquet")
+    write_table(f"new/{i}.parquet", pd.DataFrame({**columns, **more}), chunk=ROWS // 4)
 
 
-def read(folder):
-    return pq.read_table(folder).to_pandas()
+BAD = ["empty", "truncated", "a column less", "damaged in its middle"]
+
+
+def spoil(kind, i=3):
+    name = f"new/{i}.parquet"
+    if kind in ("empty", "no file of Parquet"):
+        Path(name).write_text("" if kind == "empty" else "x")
+    elif kind == "truncated":
+        os.truncate(name, 200)
+    elif kind == "a column less":
+        write_table(name, pd.DataFrame({"id": [1], "y": [1.0], "note": ["x"]}))
+    else:
+        page = pq.read_metadata(name).row_group(1).column(1).data_page_offset
+        with open(name, "r+b") as file:
+            file.seek(page)
+            file.write(b"\xff" * 40)
 
 
 def test_python_scores_files_sources_and_models_of_any_kind(machine, folder):
     dkernel.save(machine, "memory://nightly/m")
     result = dkernel.score(machine, "new", "a", keep=KEPT)
     assert (result.rows, result.parts) == (5 * ROWS, 5)
-    expected = machine.predict(read("new")[["x", "y"]])
-    assert read("a")["score"].to_numpy() == pytest.approx(expected)
+    expected = machine.predict(pd.read_parquet("new")[["x", "y"]])
+    assert read_table("a")["score"].to_numpy() == pytest.approx(expected)
     dkernel.score("memory://nightly/m", ["new"], "memory://nightly/b", keep=KEPT)
     dkernel.score(machine.model_, dkernel.open_source("new", columns=["x", "y"], keep=KEPT), "c")
     for i in range(5):
@@ -63,9 +82,9 @@ def test_python_scores_files_sources_and_models_of_any_kind(machine, folder):
 
 def test_all_columns_are_kept_features_and_unknown_ones_too(machine, folder):
     dkernel.score(machine, "new", "a", keep="all")
-    assert list(read("a").columns) == ["id", "x", "y", "note", "score"]
+    assert list(read_table("a").columns) == ["id", "x", "y", "note", "score"]
     dkernel.score(machine, "new", "b", keep=["all"], exclude="note")
-    assert list(read("b").columns) == ["id", "x", "y", "score"]
+    assert list(read_table("b").columns) == ["id", "x", "y", "score"]
     (folder / "d.csv").write_text("y,x,id\n1.50,-0.25,007\n2e0,1,008\n")
     dkernel.score(machine, "d.csv", "d-scores.csv", keep="all")
     kept = [line.rsplit(",", 1)[0] for line in (folder / "d-scores.csv").read_text().splitlines()]
@@ -76,7 +95,7 @@ def test_all_columns_are_kept_features_and_unknown_ones_too(machine, folder):
 def test_a_column_that_is_called_all_is_that_column(machine):
     write(0, all=np.arange(ROWS))
     dkernel.score(machine, "new/0.parquet", "a", keep="all", allow_extra=True)
-    assert list(read("a").columns) == ["all", "score"]
+    assert list(read_table("a").columns) == ["all", "score"]
 
 
 def test_folders_by_key_are_kept_columns_too(machine, folder):
@@ -86,9 +105,8 @@ def test_folders_by_key_are_kept_columns_too(machine, folder):
     assert pq.read_table("a")["day"].to_pylist() == [1] * ROWS
 
 
-@pytest.mark.parametrize("done", ["done.json", "memory://nightly-done/done.json"])
+@pytest.mark.parametrize("done", ["done.json", "memory://nightly/done.json"])
 def test_only_new_and_changed_files_are_scored(machine, folder, done):
-    fsspec.filesystem("memory").store.pop("/nightly-done/done.json", None)
     assert dkernel.score(machine, "new", "monday", keep=KEPT, done=done).rows == 5 * ROWS
     again = dkernel.score(machine, "new", "tuesday", keep=KEPT, done=done)
     assert (again.rows, again.parts, again.skipped) == (0, 0, True)
@@ -96,7 +114,7 @@ def test_only_new_and_changed_files_are_scored(machine, folder, done):
     write(5)
     write(2, more=np.zeros(ROWS))
     assert dkernel.score(machine, "new", "tuesday", keep=KEPT, allow_extra=True, done=done).rows == 2 * ROWS
-    assert sorted(set(read("tuesday")["id"] // ROWS)) == [2, 5]
+    assert sorted(set(read_table("tuesday")["id"] // ROWS)) == [2, 5]
     assert dkernel.score(machine, str(folder / "new"), "wednesday", keep=KEPT, done=done).skipped, (
         "whatever they are called"
     )
@@ -113,61 +131,38 @@ def test_a_run_that_ended_before_its_list_was_written_adds_to_it(machine, folder
         dkernel.score(machine, "new", "b", keep=KEPT, done="done.json")
 
 
-def spoil(kind):
-    if kind == "empty":
-        open("new/3.parquet", "w").close()
-    elif kind == "no file of Parquet":
-        with open("new/3.parquet", "w") as file:
-            file.write("x")
-    elif kind == "truncated":
-        with open("new/3.parquet", "r+b") as file:
-            file.truncate(200)
-    else:
-        pq.write_table(pa.table({"id": [1], "y": [1.0], "note": ["x"]}), "new/3.parquet")
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("out", ["a", "a.parquet", "memory://nightly/a", "memory://nightly/a.parquet"])
+def test_bad_files_among_many_are_left_out_whole_and_named(machine, folder, kind, out, monkeypatch):
+    monkeypatch.setattr("dkernel.data.opening.chunk_limit", lambda *_: ROWS // 4)
+    nightly = partial(dkernel.score, machine, "new", out, keep=KEPT)
+    too_many = r"(?s)2 of 5 files cannot be read, and 1 may be left out.*2\.parquet.*3\.parquet"
+    for i in (2, 3):
+        spoil(kind, i)
+    for allowed, words in ((0, r"new/[23]\.parquet"), (1, too_many)):
+        with pytest.raises(DataError, match=words):
+            nightly(max_bad_files=allowed)
+    result = nightly(max_bad_files=2)
+    assert (result.rows, result.rejected, list(result.bad_files)) == (3 * ROWS, 0, ["new/2.parquet", "new/3.parquet"])
+    assert read_table(out)["id"].tolist() == [*range(2 * ROWS), *range(4 * ROWS, 5 * ROWS)]
+    with fsspec.open(
+        f"{out}/_manifest.json" if out.endswith("a") else out.replace("a.", ".a.") + ".manifest.json"
+    ) as file:
+        assert json.loads(file.read())["bad_files"] == result.bad_files
+    with fsspec.open(result.rejects, "rb") as file:
+        assert b"new/3.parquet,,,," in file.read()
+    again = nightly(max_bad_files=2, done="done.json")
+    assert (again.skipped, again.bad_files, again.parts) == (True, result.bad_files, result.parts)
+    scored = [str(folder / "new" / f"{i}.parquet") for i in (0, 1, 4)]
+    assert list(json.loads((folder / "done.json").read_bytes())["files"]) == scored
+    with pytest.raises(DataError, match=too_many):
+        nightly(max_bad_files=1)
 
 
-@pytest.mark.parametrize("kind", ["empty", "truncated", "a column less"])
-@pytest.mark.parametrize("out", ["a", "a.parquet", "memory://nightly-bad/a", "memory://nightly-bad/a.parquet"])
-def test_a_bad_file_among_many_is_left_out_and_named(machine, folder, kind, out):
-    if out.startswith("memory") and fsspec.filesystem("memory").exists("/nightly-bad"):
-        fsspec.filesystem("memory").rm("/nightly-bad", recursive=True)
-    spoil(kind)
-    with pytest.raises(DataError, match=r"new/3\.parquet"):
-        dkernel.score(machine, "new", out, keep=KEPT)
-    for done in (None, "done.json"):
-        result = dkernel.score(machine, "new", out, keep=KEPT, max_bad_files=1, done=done)
-        assert result.rows == 4 * ROWS
-        assert list(result.bad_files) == ["new/3.parquet"]
-        store, name = open_store(out), "_manifest.json"
-        if out.endswith(".parquet"):
-            store, name = open_store(out.rpartition("/")[0] or "."), ".a.parquet.manifest.json"
-        with store.reading(name) as file:
-            assert json.loads(file.read())["bad_files"] == result.bad_files
-        with fsspec.open(result.rejects, "rb") as file:
-            assert b"new/3.parquet,,,," in file.read()
-    assert list(json.loads((folder / "done.json").read_bytes())["files"]) == [
-        str(folder / "new" / f"{i}.parquet") for i in (0, 1, 2, 4)
-    ]
-    spoil("empty")
-    left = dkernel.score(machine, "new", f"{out}-2", keep=KEPT, done="done.json", max_bad_files=1)
-    assert (left.skipped, list(left.bad_files)) == (True, ["new/3.parquet"])
-    open("new/5.parquet", "w").close()
-    left = dkernel.score(machine, "new", f"{out}-2", keep=KEPT, done="done.json", max_bad_files=1)
-    assert (left.skipped, list(left.bad_files)) == (True, ["new/3.parquet", "new/5.parquet"])
-    open("new/6.parquet", "w").close()
-    open("new/7.parquet", "w").close()
-    with pytest.raises(DataError, match="4 of 8 files cannot be read, and 3 may be left out"):
-        dkernel.score(machine, "new", f"{out}-2", keep=KEPT, done="done.json", max_bad_files=1)
-
-
-@pytest.mark.parametrize("kind", ["truncated", "a column less", "damaged in its middle"])
+@pytest.mark.parametrize("kind", BAD)
 def test_known_bad_files_alone_are_no_new_ones(machine, folder, kind):
     """They are tried again, as another run may read what this one could not, and may end no night."""
-    if kind == "damaged in its middle":
-        groups(folder)
-        damage(3)
-    else:
-        spoil(kind)
+    spoil(kind)
     nightly = {"keep": "all", "done": "done.json", "max_bad_files": 1}
     bad = dkernel.score(machine, "new", "monday", **nightly).bad_files
     tuesday = dkernel.score(machine, "new", "tuesday", **nightly)
@@ -176,7 +171,7 @@ def test_known_bad_files_alone_are_no_new_ones(machine, folder, kind):
     with pytest.raises(DataError, match=r"new/3\.parquet"):
         dkernel.score(machine, "new", "tuesday", keep="all", done="done.json")
     assert [name for name in os.listdir(folder) if "tuesday" in name] == []
-    open("new/5.parquet", "w").close()
+    spoil("empty", 5)
     assert list(dkernel.score(machine, "new", "tuesday", **nightly).bad_files) == ["new/3.parquet", "new/5.parquet"]
     os.unlink("new/5.parquet")
     spoil("no file of Parquet")
@@ -208,63 +203,16 @@ def test_a_bad_file_uses_up_what_is_allowed_in_its_first_night_alone(machine, fo
         assert result.rows == ROWS * (5 if night == 0 else 2 if night == 2 else 1), night
         assert len(result.bad_files) == 2 * (night + 1) - repaired
     assert len(os.listdir(folder / "new")) == 4 + 6 * 3
+    for i in (20, 21, 22):
+        spoil("empty", i)
+    words = "25 files cannot be read, and 13 may be left out" if kind == "empty" else "14 files .* and none is left"
+    with pytest.raises(DataError, match=f"14 of {words}"):
+        dkernel.score(machine, "new", "last", **nightly)
 
 
-def damage(i):
-    """Damage a page of the file of this number: its ends stay whole."""
-    begin = pq.read_metadata(f"new/{i}.parquet").row_group(1).column(1).data_page_offset
-    with open(f"new/{i}.parquet", "r+b") as file:
-        file.seek(begin)
-        file.write(b"\xff" * 40)
-
-
-def groups(folder, n=400, size=100):
-    """Files of some row groups each, so that a part of a file can be scored before its damage is met."""
-    for i in range(5):
-        X = np.random.default_rng(i).normal(size=(n, 2))
-        ids = np.arange(n) + n * i
-        table = pa.table({"id": ids, "x": X[:, 0], "y": X[:, 1], "note": ids.astype(str)})
-        pq.write_table(table, folder / "new" / f"{i}.parquet", row_group_size=size)
-
-
-@pytest.mark.parametrize("out", ["a", "a.parquet", "memory://nightly-damaged/a"])
-def test_a_file_that_is_damaged_in_its_middle_is_left_out_whole(machine, folder, out, monkeypatch):
-    monkeypatch.setattr("dkernel.data.opening.chunk_limit", lambda *_: 100)
-    if out.startswith("memory") and fsspec.filesystem("memory").exists("/nightly-damaged"):
-        fsspec.filesystem("memory").rm("/nightly-damaged", recursive=True)
-    groups(folder)
-    damage(2)
-    damage(3)
-    with pytest.raises(DataError, match=r"new/[23]\.parquet: the file is truncated, damaged"):
-        dkernel.score(machine, "new", out, keep=KEPT)
-    with pytest.raises(
-        DataError, match=r"(?s)2 of 5 files cannot be read, and 1 may be left out.*2\.parquet.*3\.parquet"
-    ):
-        dkernel.score(machine, "new", out, keep=KEPT, max_bad_files=1)
-    result = dkernel.score(machine, "new", out, keep=KEPT, max_bad_files=2, done="done.json")
-    assert (result.rows, result.rejected, list(result.bad_files)) == (1200, 0, ["new/2.parquet", "new/3.parquet"])
-    with fsspec.open(result.rejects, "rb") as file:
-        assert b"new/2.parquet,,,," in file.read()
-    files = fsspec.open_files(out if out.endswith(".parquet") else f"{out}/part-*.parquet", "rb")
-    found = []
-    for file in files:
-        with file as stream:
-            found += pq.read_table(stream)["id"].to_pylist()
-    assert found == [*range(800), *range(1600, 2000)]
-    assert sorted(json.loads((folder / "done.json").read_bytes())["files"]) == [
-        str(folder / "new" / f"{i}.parquet") for i in (0, 1, 4)
-    ]
-    again = dkernel.score(machine, "new", out, keep=KEPT, max_bad_files=2)
-    assert (again.skipped, again.bad_files, again.parts) == (True, result.bad_files, result.parts)
-    with pytest.raises(DataError, match=r"2 of 5 files cannot be read, and 1 may be left out"):
-        dkernel.score(machine, "new", out, keep=KEPT, max_bad_files=1)
-
-
-def test_more_bad_files_than_are_allowed_end_the_run(machine, folder):
+def test_a_run_of_bad_files_alone_and_a_fit_of_some_are_refused(machine, folder):
     spoil("truncated")
-    open("new/1.parquet", "w").close()
-    with pytest.raises(DataError, match=r"(?s)2 of 5 files cannot be read, and 1 may be left out.*1\.parquet"):
-        dkernel.score(machine, "new", "a", keep=KEPT, max_bad_files=1)
+    spoil("empty", 1)
     with pytest.raises(DataError, match="none is left"):
         dkernel.score(machine, ["new/1.parquet", "new/3.parquet"], "a", keep=KEPT, max_bad_files=2)
     with pytest.raises(RecipeError, match="not of data that are learned from"):
@@ -272,52 +220,24 @@ def test_more_bad_files_than_are_allowed_end_the_run(machine, folder):
     assert not (folder / "a").exists()
 
 
-def write_rows(frame, name):
-    """A file of the format that its name ends in."""
-    if name.endswith(".parquet"):
-        frame.to_parquet(name, index=False)
-    elif ".csv" in name:
-        frame.to_csv(name, index=False)
-    else:
-        package = pytest.importorskip("zarr" if name.endswith(".zarr") else "h5py")
-        group = package.open_group(name, mode="w") if name.endswith(".zarr") else package.File(name, "w")
-        for column in frame:
-            make = group.create_array if name.endswith(".zarr") else group.create_dataset
-            make(column, data=frame[column].to_numpy())
-        if name.endswith(".h5"):
-            group.close()
-
-
 ENDINGS = [".parquet", ".csv", ".csv.gz", ".zarr", ".h5"]
-OUTPUTS = ["a", "a.parquet", "a.csv", "a.npy", "a.zarr", "memory://nightly-none/a", "memory://nightly-none/a.csv"]
-
-
-def rows_of(out):
-    """Rows and columns of an output."""
-    if out.endswith((".npy", ".zarr")):
-        found = np.load(out) if out.endswith(".npy") else pytest.importorskip("zarr").open_group(out, mode="r")
-        return (len(found), None) if out.endswith(".npy") else (found["score"].shape[0], sorted(found.array_keys()))
-    with fsspec.open(f"{out}/part-00000.parquet" if out.endswith("/a") or out == "a" else out, "rb") as file:
-        frame = pd.read_csv(file) if out.endswith(".csv") else pq.read_table(file).to_pandas()
-    return len(frame), list(frame.columns)
+OUTPUTS = ["a", "a.parquet", "a.csv", "a.npy", "a.zarr", "memory://nightly/a", "memory://nightly/a.csv"]
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("out", OUTPUTS)
 @pytest.mark.usefixtures("folder")
 def test_a_day_without_rows_has_an_output_without_rows(machine, ending, out):
-    if out.startswith("memory") and fsspec.filesystem("memory").exists("/nightly-none"):
-        fsspec.filesystem("memory").rm("/nightly-none", recursive=True)
     frame = pd.DataFrame({"id": np.arange(3), "x": np.arange(3.0), "y": np.arange(3.0)})
-    write_rows(frame[:0], f"day{ending}")
     keep = ["id"] if not out.endswith((".npy", ".zarr")) else []
-    for night in ("first", "again"):
-        result = dkernel.score(machine, f"day{ending}", out, keep=keep, allow_extra=True, done="done.json")
-        assert (result.rows, result.rejected, result.skipped) == (0, 0, night == "again"), night
-        assert rows_of(out) in [(0, [*keep, "score"]), (0, None)]
-    write_rows(frame, f"day{ending}")
-    result = dkernel.score(machine, f"day{ending}", out, keep=keep, allow_extra=True, done="done.json", overwrite=True)
-    assert rows_of(out) in [(3, [*keep, "score"]), (3, None)]
+    nightly = partial(dkernel.score, machine, f"day{ending}", out, keep=keep, allow_extra=True, done="done.json")
+    for night, rows in (("first", 0), ("again", 0), ("later", 3)):
+        if night != "again":
+            write_table(f"day{ending}", frame[:rows])
+        result = nightly(overwrite=rows > 0)
+        found = read_table(out)
+        assert (result.rows, result.rejected, result.skipped) == (rows, 0, night == "again"), night
+        assert (len(found), list(found)) == (rows, [*keep, "score"])
 
 
 @pytest.mark.parametrize("local", ["none", "cells"])

@@ -1,7 +1,7 @@
 """Seven kinds of input to four kinds of output: as many rows, in their order, with kept columns that lost nothing."""
 
 import csv
-import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from dkernel.inference.score import write_scores
 from dkernel.model.model_file import save
 from dkernel.streaming.execution.connect import connect
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
+from tests.inference.tables import read_table, write_table
 from tests.inference.test_score import real_model
 
 INPUTS = ("csv", "csv.gz", "parquet", "npy", "zarr", "h5", "svmlight")
@@ -31,76 +32,25 @@ IDS = [f"{i:03d}" for i in range(sum(ROWS))]
 NAMES = ["a", "b", "c"]
 
 
-def features() -> np.ndarray:
+def rows() -> pd.DataFrame:
+    """Ids and three features, of which one is missing."""
     X = np.random.default_rng(3).normal(size=(sum(ROWS), 3)).astype(np.float32)
     X[BAD, 1] = np.nan
-    return X
-
-
-def write(path: Path, X: np.ndarray, ids: list[str]) -> str:
-    """One file; the name of the column with the ids, which is a number where the format has nothing else."""
-    kind = path.name.split(".", 1)[1]
-    numbers = [int(i) for i in ids]
-    if kind.startswith("csv"):
-        rows = [",".join([i, *map(str, row)]) for i, row in zip(ids, X.tolist(), strict=True)]
-        text = "\n".join(["id,a,b,c", *rows, ""]).encode()
-        path.write_bytes(gzip.compress(text) if kind.endswith("gz") else text)
-    elif kind == "parquet":
-        table = pa.table({"id": numbers, **dict(zip(NAMES, X.T, strict=True))})
-        pq.write_table(table, path, row_group_size=4)
-    elif kind == "npy":
-        records = np.rec.fromarrays([numbers, *X.T], names=["id", *NAMES])
-        np.save(path, records.view(np.ndarray))
-    elif kind == "zarr":
-        import zarr
-
-        group = zarr.open_group(path, mode="w")
-        for name, column in zip(["id", *NAMES], [np.array(numbers), *X.T], strict=True):
-            group.create_array(name, data=np.ascontiguousarray(column), chunks=(4,))
-    elif kind == "h5":
-        import h5py
-
-        with h5py.File(path, "w") as file:
-            for name, column in zip(["id", *NAMES], [np.array(numbers), *X.T], strict=True):
-                file.create_dataset(name, data=column, chunks=(4,))
-    else:
-        rows = [" ".join([str(i), *(f"{j + 1}:{v}" for j, v in enumerate(r))]) for i, r in zip(numbers, X, strict=True)]
-        path.write_text("\n".join([*rows, ""]))
-    return "label" if kind == "svmlight" else "id"
-
-
-def found_in(path: Path, keep: str) -> tuple[list, np.ndarray]:
-    """The kept column and the scores."""
-    if path.suffix == ".csv":
-        rows = list(csv.DictReader(path.read_text().splitlines()))
-        return [row[keep] for row in rows], np.array([row["score"] for row in rows], "float32")
-    if path.suffix == ".npy":
-        array = np.load(path)
-        return array[keep].tolist(), array["score"]
-    if path.suffix == ".zarr":
-        import zarr
-
-        group = zarr.open_group(path, mode="r")
-        return np.asarray(group[keep][:]).tolist(), np.asarray(group["score"][:])
-    frame = pd.read_parquet(path)
-    return frame[keep].tolist(), frame["score"].to_numpy()
+    return pd.DataFrame(X, columns=NAMES).assign(id=IDS)[["id", *NAMES]]
 
 
 @pytest.fixture
 def model():
-    from dataclasses import replace
-
     return lambda kind: replace(real_model(), columns=("1", "2", "3") if kind == "svmlight" else tuple(NAMES))
 
 
-def run(folder: Path, model, kind: str, out: Path, executor, max_bad_rows: int = 1):
-    X, first = features(), 0
-    (folder / "in").mkdir(exist_ok=True)
-    for number, n in enumerate(ROWS):
-        path = folder / "in" / f"{number}.{kind}"
-        if not path.exists():
-            keep = write(path, X[first : first + n], IDS[first : first + n])
-        first += n
+def score_files(folder: Path, model, kind: str, out: Path, executor):
+    """The name of the kept column, which is a number where the format has nothing else, and the result."""
+    if not (folder / "in").exists():
+        (folder / "in").mkdir()
+        frame = rows() if kind.startswith("csv") else rows().astype({"id": int})
+        for number, part in enumerate(np.split(frame.index, np.cumsum(ROWS)[:-1])):
+            write_table(folder / "in" / f"{number}.{kind}", frame.loc[part], chunk=4)
     keep = "label" if kind == "svmlight" else "id"
     source = open_source(
         folder / "in",
@@ -111,7 +61,7 @@ def run(folder: Path, model, kind: str, out: Path, executor, max_bad_rows: int =
         quarantine=True,
         known=("label",),
     )
-    return keep, write_scores(model, source, out, executor, write=["score"], max_bad_rows=max_bad_rows)
+    return keep, write_scores(model, source, out, executor, write=["score"], max_bad_rows=1)
 
 
 @pytest.mark.score("rows")
@@ -119,17 +69,15 @@ def run(folder: Path, model, kind: str, out: Path, executor, max_bad_rows: int =
 def test_every_row_of_every_pair(tmp_path, model, kind, record_property):
     record_property("score", f"{len(OUTPUTS)}/{len(OUTPUTS)}")
     machine = model(kind)
-    good = np.delete(features(), BAD, axis=0)
-    expected = machine.scores(good)[:, 0]
-    ids = [i for n, i in enumerate(IDS) if n != BAD]
+    good = rows().drop(index=BAD)
+    expected = machine.scores(good[NAMES].to_numpy())[:, 0]
     for ending in OUTPUTS:
-        keep, result = run(tmp_path, machine, kind, tmp_path / f"out.{ending}", SerialExecutor())
+        keep, result = score_files(tmp_path, machine, kind, tmp_path / f"out.{ending}", SerialExecutor())
         assert (result.rows, result.rejected, result.rows_in) == (sum(ROWS) - 1, 1, sum(ROWS))
-        kept, scores = found_in(tmp_path / f"out.{ending}", keep)
-        text = kind.startswith("csv") and ending not in ("npy",)
-        wanted = ids if text else [int(i) for i in ids]
-        assert kept == ([str(i) for i in wanted] if ending == "csv" else wanted), ending
-        np.testing.assert_array_equal(scores, expected)
+        found = read_table(tmp_path / f"out.{ending}", dtype={keep: str})
+        ids = good["id"] if kind.startswith("csv") and ending != "npy" else good["id"].astype(int)
+        assert found[keep].tolist() == (ids.astype(str) if ending == "csv" else ids).tolist(), ending
+        np.testing.assert_array_equal(found["score"].astype("float32"), expected)
         (listed,) = tmp_path.glob(f"out.{ending}.rejects-*.csv")
         assert str(listed) == result.rejects
         (row,) = csv.DictReader(listed.read_text().splitlines())
@@ -157,7 +105,7 @@ def check_workers(tmp_path, model, executor):
         outs = [folder / f"{name}" / f"out.{ending}" for name in ("serial", "cluster")]
         for out, place in zip(outs, (SerialExecutor(), executor), strict=True):
             out.parent.mkdir()
-            run(folder, model(kind), kind, out, place)
+            score_files(folder, model(kind), kind, out, place)
         serial, cluster = ({p.name: atomic.file_digest(p) for p in out.parent.iterdir()} for out in outs)
         assert serial == cluster, (kind, ending)
 
@@ -229,7 +177,7 @@ def test_zarr_chunks_are_whole_however_the_input_is_cut(tmp_path, model, monkeyp
     monkeypatch.setattr(formats, "ROW_GROUP", 6)
     for name, executor in (("serial", SerialExecutor()), ("threads", ThreadsExecutor(3))):
         (tmp_path / name).mkdir()
-        run(tmp_path, model("zarr"), "zarr", tmp_path / name / "out.zarr", executor)
+        score_files(tmp_path, model("zarr"), "zarr", tmp_path / name / "out.zarr", executor)
         array = zarr.open_group(tmp_path / name / "out.zarr", mode="r")["score"]
         assert (array.shape, array.chunks) == ((sum(ROWS) - 1,), (6,))
     assert atomic.file_digest(tmp_path / "serial" / "out.zarr") == atomic.file_digest(tmp_path / "threads" / "out.zarr")

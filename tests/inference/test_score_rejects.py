@@ -6,39 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
-from dask.delayed import Delayed
 
-from dkernel.data import Unit, open_source
-from dkernel.data.rejected_rows import REJECTS
+from dkernel.data import open_source
 from dkernel.data.writers import atomic
 from dkernel.errors import DataError
 from dkernel.inference.score import write_scores
 from dkernel.streaming.execution.local import SerialExecutor
-from tests.inference.score_kills import LinearModel, a_source
-from tests.inference.test_score import Watched, _stand_in, one_a_task  # noqa: F401 - fixtures
-
-
-def rejecting(source, bad):
-    """The source with unit -> so many of its rows, counted but refused."""
-    units = []
-    for number, unit in enumerate(source.units):
-        n = bad.get(number, 0)
-        listed = [("in.csv", 10 * number + i, 7, "a", "'?' is not a number", '?,"x\n"') for i in range(n)]
-        table = pa.table([list(c) for c in zip(*listed, strict=True)], schema=REJECTS) if n else None
-        first, *rest = unit.task.compute(scheduler="sync")
-        rows = (unit.rows[0] + n, *unit.rows[1:])
-        if n and number == 3:  # a unit without one good row
-            first, rest, rows = replace(first, X=first.X[:0], kept=first.kept[:0]), [], (n,)
-        key = f"rejecting-{unit.task.key}-{n}"
-        units.append(Unit(rows, Delayed(key, {key: (tuple, [replace(first, refused=table), *rest])}), unit.place))
-    return replace(source, units=tuple(units), fingerprint=f"rejecting {bad}")
-
-
-def a_rejecting_source():
-    return rejecting(a_source(rows=((3, 2), (4,), (1, 0, 1), (2,), (3,)))[0], {1: 2, 3: 4, 4: 1})
-
+from tests.inference.tables import LinearModel, a_rejecting_source, a_source, rejecting
+from tests.inference.test_score import Watched
 
 NAMES = ["out", "out.csv", "out.parquet", "out.zarr"]
 
