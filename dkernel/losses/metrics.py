@@ -33,7 +33,11 @@ def paired_difference(
     share = np.ones(len(difference)) if weight is None else weight
     share = share / share.sum()
     mean = float(share @ difference)
-    return mean, float(np.sqrt(np.square(share) @ np.square(difference - mean)))
+    deviation = difference - mean
+    # In a unit near the largest, a power of 2, since squares of squared errors of far labels overflow.
+    exponent = np.frexp(np.abs(deviation).max(initial=0.0))[1]
+    error = np.sqrt(np.square(share) @ np.square(np.ldexp(deviation, -exponent)))
+    return mean, float(np.ldexp(error, exponent))
 
 
 def clearly_more(one: NDArray[np.float64], other: NDArray[np.float64], weight: NDArray[np.float64] | None) -> bool:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from dkernel.losses.metrics import MOST_BINS, ScoreHistogram, area_under_curve
+from dkernel.losses.metrics import MOST_BINS, ScoreHistogram, area_under_curve, paired_difference
 
 
 def histogram(scores, positive, weight, parts):
@@ -43,3 +43,10 @@ def test_any_split_is_the_same_total():
     one, other = (histogram(scores, positive, np.ones(4000), parts) for parts in (1, 13))
     np.testing.assert_array_equal(one.bins, other.bins)
     np.testing.assert_array_equal(one.weight, other.weight)
+
+
+@pytest.mark.parametrize("exponent", [-900, -400, 0, 400, 900])
+def test_a_paired_difference_has_the_unit_of_its_losses(exponent):
+    one, other, weight = np.random.default_rng(3).random((3, 50))
+    expected = np.ldexp(paired_difference(one, other, weight), exponent)
+    np.testing.assert_array_equal(paired_difference(*np.ldexp([one, other], exponent), weight), expected)
