@@ -31,6 +31,8 @@ def pytest_configure() -> None:
     dask.config.set(_CALM)
     settings.register_profile("dkernel", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("dkernel")
+    # By --hypothesis-profile=long: hours, of other examples each time.
+    settings.register_profile("long", settings.default, max_examples=10_000, derandomize=False, print_blob=True)
 
 
 @pytest.fixture(scope="session")
@@ -81,3 +83,8 @@ def face(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     from tests import faces
 
     return getattr(faces, request.param)(tmp_path)
+
+
+@pytest.fixture(scope="session", params=[0, *(pytest.param(batch, marks=pytest.mark.slow) for batch in range(1, 10))])
+def batches() -> None:
+    """A law with this fixture is tried on nine batches more, of other examples, among the slow tests."""

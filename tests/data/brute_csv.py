@@ -1,7 +1,10 @@
 """CSV with bad rows, made at random, and a reader that follows it character by character: what rejects must equal."""
 
 import math
-import random
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import strategies as st
 
 NAMES = ("a", "b", "id", "text")
 GOOD = ("1", "-2.5", "0", "1e3", " 4", "+5", '"6"', "007", "1E-2", "123456789.125")
@@ -9,21 +12,23 @@ BAD = ("", "nan", "inf", "-inf", "x", "1,2", "1e39", "--1", '"a\n1"', "1_0", "0x
 TEXTS = ("", "x", "a b", '"q,u"', '"two\nlines"', '"a ""b"""', '5" pipe', "3.50", '"cr\r\nlf"', "'", "é")
 
 
-def a_file(seed: int) -> bytes:
-    """A header and some rows, a few of them bad, of any kind of line ending."""
-    rng = random.Random(seed)
-    newline = rng.choice(("\n", "\r\n", "\n"))
-    share = rng.choice((0.0, 0.1, 0.1, 0.5, 1.0))
-    lines = [",".join(NAMES)]
-    for i in range(rng.randint(1, 12)):
-        a, b = (rng.choice(BAD if rng.random() < share else GOOD) for _ in range(2))
-        fields = [a, b, f"{i:03d}", rng.choice(TEXTS)]
-        if rng.random() < share / 3:
-            fields = fields[: rng.randint(1, 3)] if rng.random() < 0.5 else [*fields, "more"]
-        lines.append(",".join(fields))
-        lines += [""] * (rng.random() < 0.1)
-    text = newline.join(lines) + newline * (rng.random() < 0.8)
-    return (b"\xef\xbb\xbf" * (rng.random() < 0.2)) + text.encode()
+WIDTHS = (*[len(NAMES)] * 8, 1, 2, 3, len(NAMES) + 1)
+
+
+@st.composite
+def contents(draw: Any, names: Sequence[str] = NAMES, more: Sequence[Any] = (), repeats: Sequence[int] = (1,)) -> bytes:
+    """A header and some rows, good and bad, of any kind of line ending; `more` are other kinds of numbers."""
+    good, bad = st.sampled_from(GOOD), st.sampled_from(BAD)
+    number = draw(st.sampled_from([good, good | good | bad, bad, *more]))
+    kinds = {"a": number, "b": number, "text": st.sampled_from(TEXTS), "width": st.sampled_from(WIDTHS)}
+    lines = [",".join(names)]
+    for i, row in enumerate(draw(st.lists(st.fixed_dictionaries(kinds), min_size=1)) * draw(st.sampled_from(repeats))):
+        lines.append(",".join([*({**row, "id": f"{i:05d}"}[name] for name in names), "more"][: row["width"]]))
+    blank = draw(st.integers(1, 2 * len(lines)))
+    lines[blank:blank] = [""]
+    newline = draw(st.sampled_from(["\n", "\r\n"]))
+    text = newline.join(lines) + newline * draw(st.booleans())
+    return draw(st.sampled_from([b"", b"\xef\xbb\xbf"])) + text.encode()
 
 
 def rows_of(data: bytes) -> list[tuple[int, int, str, list[str], list[str]]]:

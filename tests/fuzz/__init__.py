@@ -1,12 +1,10 @@
 """Fuzzers: random but repeatable tries of the command line and the estimators, and what must hold in every one.
 
-Four of them, each a module with `run(case, folder)`, which raises where something is wrong and otherwise says in a few
+Three of them, each a module with `run(case, folder)`, which raises where something is wrong and otherwise says in a few
 words what came of the case ("fitted", "refused: RecipeError, ..."):
 
 settings   kernels, words of the recipe, weights and types over made and real data: a fit succeeds or is refused by a
            DKernelError; scores are finite; numpy, pandas, Dask, single rows, files and a loaded model agree
-csv        files with bad rows through `score --max-bad-rows`: rows in = rows out + rejects, and nothing moved; odd
-           spellings of numbers: none is read as another number
 types      Arrow types as feature, label, weight and kept column through train, score and evaluate
 paths      inputs, models and outputs that are each other, links, globs, folders, odd names: nothing that exists is
            replaced unless the command names it as an output and it is none of the inputs

@@ -13,7 +13,6 @@ from pathlib import Path
 
 FUZZERS = {
     "settings": "tests.fuzz.settings",
-    "csv": "tests.fuzz.csv_files",
     "types": "tests.fuzz.types",
     "paths": "tests.fuzz.paths",
 }

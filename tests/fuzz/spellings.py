@@ -1,9 +1,9 @@
 """Spellings of numbers, and the numbers that they are: what a reader takes for a number must be that number."""
 
-import random
 import re
 
 import numpy as np
+from hypothesis import strategies as st
 
 LARGEST = float(np.finfo(np.float32).max)
 _NUMBER = re.compile(r"[ \t]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[ \t]*")
@@ -33,17 +33,13 @@ def value_of(text: str) -> float | None:
     return number if abs(number) <= LARGEST else None
 
 
-def a_spelling(rng: random.Random) -> str:
-    """A number in some spelling, now and then with a character too many, too few or changed."""
-    whole = rng.choice(("", "0", "7", "42", "007", "123456", str(rng.randrange(10**9))))
-    fraction = rng.choice(("", ".", ".5", ".25", ".000", f".{rng.randrange(10**6)}"))
-    exponent = rng.choice(("", "", "", f"{rng.choice('eE')}{rng.choice(('', '+', '-'))}{rng.randrange(12)}"))
-    text = rng.choice(("", "", "-", "+")) + whole + fraction + exponent
-    text = rng.choice(("", "", " ", "  ")) + text + rng.choice(("", "", " "))
-    if rng.random() < 0.4 and text:
-        at = rng.randrange(len(text) + 1)
-        odd = rng.choice(
-            ("e", ".", "-", "+", "_", "x", "'", " ", ",", ";", "%", "\u00a0", "٣", "\u2212", "f", "0", "\t")
-        )
-        text = text[:at] + odd + text[at + (rng.random() < 0.3) :]
-    return text
+_PLAIN = st.from_regex(r" {0,2}[+-]?([0-9]{1,9}\.?[0-9]{0,6}|\.[0-9]{1,6})([eE][+-]?[0-9]{1,2})? ?", fullmatch=True)
+_OTHERS = st.sampled_from("e.-+_x' ,;%\u00a0٣\u2212f0\t")
+SPELLED = st.one_of(
+    _PLAIN,
+    st.sampled_from(ODD),
+    st.tuples(_PLAIN, st.integers(0, 9), st.booleans(), _OTHERS).map(
+        lambda v: v[0][: v[1]] + v[3] + v[0][v[1] + v[2] :]
+    ),
+).map(lambda text: f'"{text}"' if "," in text else text)
+"""A number in some spelling, now and then with a character too many or changed, as a field of a CSV file."""
