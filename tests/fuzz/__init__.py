@@ -18,10 +18,6 @@ The second is a long session and ends with a table: what came of the cases, by k
 that repeats it, also after Ctrl-C. `--limit 300` ends a case after so many seconds, to find what hangs; `--keep DIR`
 keeps the files.
 
-Two more modules make tables, drawn from a seed alone, for laws that pytest runs: `mixed_tables`, whose models predict
-the same alone, in blocks, by the command and exported, and `odd_tables`, whose columns have odd types, names and
-values, and whose models predict the same of every container and file of the rows.
-
 The default tests try a few cases of fixed seeds; those marked `slow` (scripts/test.sh --all) try each fuzzer for some
 minutes. Cases on real data need the folder of data sets beside the checkout: they are passed over where there is no
 such folder, and fail where it lacks their set.
