@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dkernel.data.source import Source
 from dkernel.data.store import FolderStore, Store, open_store
@@ -37,17 +37,10 @@ from dkernel.numerics.resource_limits import format_bytes
 from dkernel.numerics.sparse_rows import named
 from dkernel.streaming.execution.versions import versions
 
+if TYPE_CHECKING:  # the options of the command open a checkpoint, and need no solver
+    from dkernel.solvers.driver import State
+
 T = TypeVar("T")
-
-
-class SolverState(Protocol):
-    """State of a solver, as `dkernel.solvers.driver` defines it."""
-
-    @property
-    def done(self) -> int: ...
-    @property
-    def steps(self) -> int: ...
-
 
 EVERY = 4
 """Rounds between two checkpoints: a killed run repeats at most so many, a sixteenth of a pass of 64 rounds."""
@@ -160,7 +153,7 @@ class FolderJournal(Journal):
     def __init__(self, checkpoint: Checkpoint, run: Mapping[str, Any], progress: Any) -> None:
         self.store, self.every, self.progress = checkpoint.store, checkpoint.every, progress
         self.run = dict(run)
-        self._state: tuple[str, SolverState] | None = None
+        self._state: tuple[str, State] | None = None
         self._saved: list[str] = []  # names of the whole files of states, oldest first
         self._parts: dict[str, int] = {}
         files = _files(self.store)
@@ -217,11 +210,11 @@ class FolderJournal(Journal):
         self._write(_part(name, self._parts[name]), value)
         self._parts[name] += 1
 
-    def last_state(self, name: str, where: Callable[[Any], str]) -> SolverState | None:
+    def last_state(self, name: str, where: Callable[[Any], str]) -> "State | None":
         self._state, self._saved = None, []
         for file in reversed(_files(self.store, f"{name}-{8 * '[0-9]'}")):
             step = file.removeprefix(_BEGIN).removesuffix(_END)
-            state: SolverState | None = self.stored(step)
+            state: State | None = self.stored(step)
             if state is not None:
                 self._state, self._saved = (name, state), [step]
                 self.resumed = where(state)
@@ -229,7 +222,7 @@ class FolderJournal(Journal):
                 return state
         return None
 
-    def save_state(self, name: str, state: SolverState) -> None:
+    def save_state(self, name: str, state: "State") -> None:
         self._state = name, state
         if state.done % self.every == 0:
             self._save(name, state)
@@ -252,7 +245,7 @@ class FolderJournal(Journal):
     def tidy(self) -> None:
         self._remove("*", but=["result"])
 
-    def _save(self, name: str, state: SolverState) -> None:
+    def _save(self, name: str, state: "State") -> None:
         file = _step(name, state.steps)
         self._write(file, state)
         self._saved = [*self._saved[-1:], file]

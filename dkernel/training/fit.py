@@ -39,7 +39,7 @@ from dkernel.training.build_model import FittedWay, build_folds, build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.divide_rows import divide_source
-from dkernel.training.holdout_losses import best_fit
+from dkernel.training.holdout_losses import find_best
 from dkernel.training.local_stages import LOCAL_STAGES, fit_local, learns_rest, local_pieces
 from dkernel.training.missing_values import with_missing_values
 from dkernel.training.planning.memory_plan import Plan
@@ -271,7 +271,7 @@ def _fit_ways(known: Fit, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
     if chosen.fallback is not None and all(each.machine is None for each in fitted):
         run.progress.message(f"no local stage gains anything: {chosen.fallback.text} are fitted too")
         fit([chosen.fallback], chosen)
-    best = best_fit(fitted)
+    best = fitted[find_best([each.losses for each in fitted])] if len(fitted) > 1 else fitted[0]
     if reached < inf or len(fitted) > 1:
         losses = ", ".join(f"{each.holdout['loss']:.4g} of {each.text}" for each in fitted)
         best.problem.run.note("way", f"{chosen.why['way']}; losses on the holdout {losses}")

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -58,28 +57,18 @@ class HoldoutLosses:
         return clearly_more(self.wrong, other.wrong, self.weight)
 
 
-class JudgedFit(Protocol):
-    """A fit with its losses on the holdout, which are None if it is not compared."""
-
-    @property
-    def losses(self) -> HoldoutLosses | None: ...
-
-
-Judged = TypeVar("Judged", bound=JudgedFit)
-
-
-def best_fit(fits: Sequence[Judged]) -> Judged:
-    """Return the fit with the smallest loss, or with the fewest wrong labels if the kinds of loss differ.
+def find_best(fits: Sequence[HoldoutLosses]) -> int:
+    """Return the number of the fit with the smallest loss, or the fewest wrong labels if the kinds of loss differ.
 
     A loss may fall while more labels become wrong, so a fit with clearly more wrong labels than another is left out.
     """
     if len(fits) < 2:
-        return fits[0]
-    judged = [(fit, own) for fit in fits if (own := fit.losses) is not None]
-    kept = [(fit, own) for fit, own in judged if not any(own.spoils_labels(other) for _, other in judged)]
-    differ = len({own.loss for _, own in judged}) > 1
+        return 0
+    differ = len({fit.loss for fit in fits}) > 1
 
-    def measure(own: HoldoutLosses) -> float:
-        return float(own.weight @ own.wrong) if differ and own.wrong is not None else own.mean
+    def measure(number: int) -> float:
+        fit = fits[number]
+        return float(fit.weight @ fit.wrong) if differ and fit.wrong is not None else fit.mean
 
-    return min(kept, key=lambda each: measure(each[1]))[0]
+    candidates = [i for i, fit in enumerate(fits) if not any(fit.spoils_labels(other) for other in fits)]
+    return min(candidates, key=measure)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.model.local.base import LocalMachine
-from dkernel.training.holdout_losses import HoldoutLosses, best_fit
+from dkernel.training.holdout_losses import HoldoutLosses, find_best
 from dkernel.training.residual import Residual
 
 
@@ -67,8 +67,8 @@ class LocalStage:
 
 def best_stage(tried: Sequence[LocalStage]) -> LocalStage:
     """Return the best stage with a machine, by its losses on the holdout, with the history of all stages."""
-    kept = [stage for stage in tried if stage.machine is not None]
-    best = best_fit(kept) if kept else tried[0]
+    judged = [(stage, stage.losses) for stage in tried if stage.losses is not None]
+    best = judged[find_best([losses for _, losses in judged])][0] if judged else tried[0]
     others = [stage.why for stage in tried if stage is not best]
-    why = best.why + "".join(f"; {'not taken: ' * bool(kept)}{each.removeprefix('none: ')}" for each in others)
+    why = best.why + "".join(f"; {'not taken: ' * bool(judged)}{each.removeprefix('none: ')}" for each in others)
     return replace(best, why=why, history=[line for stage in tried for line in stage.history])

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError, RecipeError
@@ -22,21 +22,6 @@ FEWEST_ADVISED = 64  # fewest components that a refusal advises
 FEW_SLOTS = 8  # slots that every fit uses: fewer would save little
 
 
-class Limits(NamedTuple):
-    """Available bytes.
-
-    Parameters
-    ----------
-    worker : limit of each worker, None if it is not known
-    client : limit of the client, None if it was not given
-    in_process : whether the work is done in the client's own process
-    """
-
-    worker: int | None
-    client: int | None
-    in_process: bool
-
-
 @dataclass(frozen=True)
 class Plan:
     """Predicted peak bytes and work of a fit; figures that follow from the costs of its stages are properties.
@@ -46,6 +31,7 @@ class Plan:
     outputs : number of scores of a row
     costs : stage -> its cost, in the order survey, choice, setup, solve and the local stages that are tried
     after : costs of the steps of a command after the fit
+    memory_limit, client_memory_limit, in_process : those of the executor
     slots : calls that run at a time; on a large cluster no more than make the fit faster
     kept : whether the source stays in the workers' memory between passes
     """
@@ -57,7 +43,9 @@ class Plan:
     costs: Mapping[str, Cost]
     after: Sequence[Cost]
     peaks: Peaks
-    limits: Limits
+    memory_limit: int | None
+    client_memory_limit: int | None
+    in_process: bool
     slots: int
     kept: bool
 
@@ -88,8 +76,8 @@ class Plan:
         peaks = Peaks.of(costs, rows, executor)
         total = limit * workers if limit else available_memory()
         kept = rows.has_room(workers * peaks.worker, total) and (limit is None or peaks.with_rows <= limit)
-        limits = Limits(limit, executor.client_memory_limit, executor.in_process)
-        return cls(source, recipe, outputs, sizes, costs, after, peaks, limits, slots, kept)
+        limits = limit, executor.client_memory_limit, executor.in_process
+        return cls(source, recipe, outputs, sizes, costs, after, peaks, *limits, slots, kept)
 
     @property
     def local(self) -> tuple[str, ...]:
@@ -109,12 +97,12 @@ class Plan:
     @property
     def here_bytes(self) -> int:
         """Bytes of the process of the client."""
-        return self.peaks.client + self.limits.in_process * self.worker_bytes
+        return self.peaks.client + self.in_process * self.worker_bytes
 
     @property
     def fits_workers(self) -> bool:
         """True if the workers have enough memory, or no limit."""
-        return self.limits.worker is None or self.worker_bytes <= self.limits.worker
+        return self.memory_limit is None or self.worker_bytes <= self.memory_limit
 
     @property
     def model_bytes(self) -> int:
@@ -163,10 +151,10 @@ class Plan:
             "reservoir": sizes.reservoir,
             "worker_bytes": self.worker_bytes,
             "client_bytes": self.peaks.client,
-            "memory_limit": self.limits.worker,
-            "client_memory_limit": self.limits.client,
+            "memory_limit": self.memory_limit,
+            "client_memory_limit": self.client_memory_limit,
             "kept": self.kept,
-            "in_process": self.limits.in_process,
+            "in_process": self.in_process,
             "stage_flops": {name: cost.flops for name, cost in self.costs.items()},
             "checkpoint_bytes": self.checkpoint_bytes,
             "scratch_bytes": self.scratch_bytes,
@@ -182,16 +170,16 @@ class Plan:
 
     def check_memory(self, executor: Executor) -> None:
         """Refuse a fit that needs more memory than there is, and name both numbers and settings that fit."""
-        own, here, limit = self.limits.worker, self.here_bytes, self.limits.client
-        if own is not None and not self.fits_workers:
+        here, limit, client = self.here_bytes, self.memory_limit, self.client_memory_limit
+        if limit is not None and not self.fits_workers:
             raise MemoryBudgetError(
-                f"Each worker needs about {format_bytes(self.worker_bytes)} and has a limit of {format_bytes(own)}. "
+                f"Each worker needs about {format_bytes(self.worker_bytes)} and has a limit of {format_bytes(limit)}. "
                 f"Raise --memory-limit to {format_limit(self.worker_bytes)}{self._fewer(executor)}, or give a source "
                 "in smaller chunks."
             )
-        if limit is not None and here > limit:
+        if client is not None and here > client:
             raise MemoryBudgetError(
-                f"This process needs about {format_bytes(here)} and has a limit of {format_bytes(limit)}. "
+                f"This process needs about {format_bytes(here)} and has a limit of {format_bytes(client)}. "
                 f"Raise --client-memory-limit to {format_limit(here)}{self._fewer(executor)}."
             )
         if here > (most := memory_limit()):
@@ -229,7 +217,7 @@ class Plan:
         return ""
 
     def _fits(self) -> bool:
-        limits = memory_limit(), self.limits.client
+        limits = memory_limit(), self.client_memory_limit
         return self.fits_workers and all(limit is None or self.here_bytes <= limit for limit in limits)
 
 

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from dkernel.data.block import Block
@@ -21,15 +21,15 @@ from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.tuning.search_space import Budget, SearchCandidate, make_candidates, scale_gammas
 
 
-@dataclass(frozen=True, eq=False)
-class SearchRequest:
-    """Data, candidates and limits of a search, as they were asked for.
+@dataclass(eq=False)
+class ParameterSearch(ABC):
+    """Base class of a search; it returns what the fit of the winner needs.
 
     Parameters
     ----------
     recipe : parameters that all candidates share
     grid : axis -> values
-    judges : validation rows; None for rows of the data
+    validation : validation rows; None for rows of the data
     clock : function that returns seconds, for a budget of time
     """
 
@@ -40,29 +40,24 @@ class SearchRequest:
     budget: Budget
     progress: Progress
     scratch: Scratch
-    judges: Block | None
+    validation: Block | None
     clock: Callable[[], float]
-
-
-class ParameterSearch(ABC):
-    """Base class of a search; it returns what the fit of the winner needs."""
+    journal: Journal = field(default_factory=Journal, init=False)
 
     fitted: ClassVar[bool]
     """Whether each candidate is fitted as without a search."""
 
-    def __init__(self, asked: SearchRequest) -> None:
-        self.asked, self.source, self.executor, self.judges = asked, asked.source, asked.executor, asked.judges
-        self.progress, self.scratch, self.budget = asked.progress, asked.scratch, asked.budget
-        self.began, self.journal = asked.clock(), Journal()
+    def __post_init__(self) -> None:
+        self.began = self.clock()
         self._choices: dict[str, SelectedModel] = {}
-        recipe, source = asked.recipe.for_columns(asked.source.columns), asked.source
-        self.candidates = make_candidates(recipe, asked.grid, source.n_in, bool(source.objects), self.fitted)
+        self.recipe, source = self.recipe.for_columns(self.source.columns), self.source
+        self.candidates = make_candidates(self.recipe, self.grid, source.n_in, bool(source.objects), self.fitted)
         # Everything that a fit would refuse is refused now, for every candidate.
         self.asks = {c.of_map: self._ask(c.recipe) for c in self.candidates}
         kernels = [ask.recipe.kernels[0] for ask in self.asks.values()]
         for gamma in {ask.recipe.gamma: None for ask in self.asks.values()}:
             check_gamma(kernels, gamma)
-        self.identity = describe_run(source, recipe, digest_of_rows(self.judges))
+        self.identity = describe_run(source, self.recipe, digest_of_rows(self.validation))
         values = {name: [str(c.asked[name]) for c in self.candidates] for name in self.candidates[0].asked}
         words = {name: " | ".join(dict.fromkeys(axis)) for name, axis in values.items()}
         self.identity["recipe"] |= {"grid": words, "budget": repr(self.budget)}
@@ -89,10 +84,10 @@ class ParameterSearch(ABC):
 
     def _has_time(self, spent: float) -> bool:
         """True if the budget has time for a step that takes as long as the one before."""
-        return self.asked.clock() - self.began + spent <= self.budget.seconds
+        return self.clock() - self.began + spent <= self.budget.seconds
 
     def _comparable(self, loss: float, error: float) -> float:
         """Return the figure that compares candidates: loss or score if all have the same one, else error or rmse."""
-        alike = self.asked.recipe.scoring != BY_LOSS or len({c.recipe.loss for c in self.candidates}) == 1
+        alike = self.recipe.scoring != BY_LOSS or len({c.recipe.loss for c in self.candidates}) == 1
         value = loss if alike else error
         return value if math.isfinite(value) else math.inf

@@ -41,8 +41,8 @@ class FewRowsSearch(ParameterSearch):
     fitted = True
 
     def _ask(self, recipe: Recipe) -> Ask:
-        settled = settle_source(self.source, recipe, self.executor, None, self.judges)
-        return Ask.of(*settled, self.executor, validation=self.judges)
+        settled = settle_source(self.source, recipe, self.executor, None, self.validation)
+        return Ask.of(*settled, self.executor, validation=self.validation)
 
     @property
     def checkpoint_bytes(self) -> int:
@@ -52,7 +52,6 @@ class FewRowsSearch(ParameterSearch):
     def run(self) -> dict[str, Any]:
         """Run the search, and return its result as the journal stores it."""
         lines: dict[int, dict[str, Any]] = {}
-        clock = self.asked.clock
         self._leave_out_copies()
         total, spent = len(self.candidates), 0.0
         for number, candidate in enumerate(self.candidates):
@@ -60,9 +59,9 @@ class FewRowsSearch(ParameterSearch):
             if number and not (passes <= self.budget.passes + 1e-3 and self._has_time(spent)):
                 break
             self.progress.phase(f"candidate {number + 1}/{total}")
-            begin = clock()
+            begin = self.clock()
             lines[number] = self.journal.stage(f"candidate-{number}", partial(self._judge, candidate))
-            spent = clock() - begin
+            spent = self.clock() - begin
         return self._result(lines, SEARCH_PASSES * len(lines) / total)
 
     def _leave_out_copies(self) -> None:
@@ -77,7 +76,7 @@ class FewRowsSearch(ParameterSearch):
     def _judge(self, candidate: SearchCandidate) -> dict[str, Any]:
         """Return the line of a candidate: its alpha, and the figures of rows left out of a fit."""
         chosen = self._choose_model(candidate)
-        rows, scratch = self.judges, self.scratch
+        rows, scratch = self.validation, self.scratch
         fit = train(self.source, candidate.recipe, self.executor, scratch=scratch, chosen=chosen, validation=rows)
         model = fit.model
         judged = model.facts["holdout"]

@@ -44,7 +44,7 @@ from dkernel.training.missing_values import with_missing_values
 from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.selection.metric_learning import check_metric
 from dkernel.training.stages import Fit, choose_model, choose_order, learn_labels, pose_problem, read_survey
-from dkernel.training.tuning.base import ParameterSearch, SearchRequest
+from dkernel.training.tuning.base import ParameterSearch
 from dkernel.training.tuning.few_rows import SEARCH_PASSES, FewRowsSearch, judges_by_rows_left_out
 from dkernel.training.tuning.search_space import Budget, SearchCandidate
 from dkernel.training.tuning.successive_halving import RacedHeads, RacedMap, run_rounds
@@ -107,12 +107,12 @@ def tune(
         of_search, of_fit = checkpoint.within(SEARCH), replace(checkpoint.within(FIT), resume=True)
 
     def run(source: Source, recipe: Recipe) -> TuneResult:
-        source, judges, note = with_judges(source, recipe, executor, validation)
+        source, rows, note = with_judges(source, recipe, executor, validation)
         source = merge_copies(source, recipe, executor)
         if source.n_counted < 2:
             raise DataError(f"The data have {source.n_counted} row(s) that count; a search needs at least two.")
         few = judges_by_rows_left_out(source, recipe, grid)
-        asked = SearchRequest(
+        search = (FewRowsSearch if few else HalvingSearch)(
             source=source,
             recipe=recipe if few else recipe.with_passes(),
             executor=executor,
@@ -120,10 +120,10 @@ def tune(
             budget=Budget.of(budget),
             progress=shown,
             scratch=Scratch.of(scratch),
-            judges=judges,
+            validation=rows,
             clock=clock,
         )
-        outcome = _resume_or_search(FewRowsSearch(asked) if few else HalvingSearch(asked), of_search)
+        outcome = _resume_or_search(search, of_search)
         winner, chosen, board, passes = (outcome[name] for name in ("recipe", "chosen", "leaderboard", "passes"))
         if note:
             chosen = replace(chosen, why={**chosen.why, "holdout": note})
@@ -135,7 +135,7 @@ def tune(
             scratch=scratch,
             checkpoint=of_fit,
             chosen=chosen,
-            validation=judges,
+            validation=rows,
         )
         params = outcome["params"]
         if winner.alpha == "auto":
@@ -165,14 +165,14 @@ class HalvingSearch(ParameterSearch):
 
     fitted = False
 
-    def __init__(self, asked: SearchRequest) -> None:
-        super().__init__(asked)
-        recipe = asked.recipe.for_columns(self.source.columns)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        recipe = self.recipe
         if any(c.recipe.cost is not None for c in self.candidates):
             raise RecipeError(
                 "alpha='C=...': a search compares alphas on few rows at first. Give 1 / (C n) as a number."
             )
-        self.alpha_asked = recipe.alpha != "auto" or "alpha" in asked.grid
+        self.alpha_asked = recipe.alpha != "auto" or "alpha" in self.grid
         for ask in self.asks.values():
             kernel = ask.recipe.kernels[0]
             check_source(kernel, self.source)
@@ -189,7 +189,7 @@ class HalvingSearch(ParameterSearch):
         self.key = f"{self.base.key}-tune-{hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:12]}"
 
     def _ask(self, recipe: Recipe) -> Ask:
-        return Ask.of(self.source, recipe, self.executor, validation=self.judges)
+        return Ask.of(self.source, recipe, self.executor, validation=self.validation)
 
     def _make_run(self, key: str) -> FitRun:
         return FitRun(self.executor, key, self.progress, self.journal, scratch=self.scratch)
@@ -211,9 +211,9 @@ class HalvingSearch(ParameterSearch):
         try:
             fit = learn_labels(base, run, read_survey(base, run, reader), reader)
             self.targets = fit.targets
-            if self.judges is None and base.recipe.scoring != BY_LOSS:
-                self.judges = fit.split(fit.sizes).holdout
-                if not len(self.judges.X):
+            if self.validation is None and base.recipe.scoring != BY_LOSS:
+                self.validation = fit.split(fit.sizes).holdout
+                if not len(self.validation.X):
                     raise RecipeError(
                         f"scoring={base.recipe.scoring!r} judges rows that are left out, and holdout=0 leaves none. "
                         "Give a holdout, or rows to judge by."
@@ -288,11 +288,11 @@ class HalvingSearch(ParameterSearch):
             maps = [kept for raced in maps if (kept := raced.only(alive)) is not None]
             rows = sum(piece.n for turn in turns for piece in turn)
             self.progress.phase(f"rung {rung + 1}", rows, candidates=len(alive), maps=len(maps))
-            begin = self.asked.clock()
+            begin = self.clock()
             after = self.journal.stage(
                 f"rung-{rung}", partial(self._rung, maps, turns, reader, done, length, rounds[done + len(turns) :][:1])
             )
-            spent = self.asked.clock() - begin
+            spent = self.clock() - begin
             maps = [raced.at(after["v"]) for raced in maps]
             done, rung = done + len(turns), rung + 1
             last |= {number: (rung, LossSums(*score)) for number, score in after["scores"].items()}
@@ -312,8 +312,8 @@ class HalvingSearch(ParameterSearch):
         maps, scores = run_rounds(
             maps, turns, reader, f"{self.key}-race", done, length, self.whole, ahead, self.progress
         )
-        if self.judges is not None:
-            scores = {number: score for raced in maps for number, score in raced.judge(self.judges).items()}
+        if self.validation is not None:
+            scores = {number: score for raced in maps for number, score in raced.judge(self.validation).items()}
         entries = [entry for raced in maps for entry in raced.entries]
         v = {number: np.array(entry.of(number)) for entry in entries for number in entry.candidates}
         return {
@@ -364,9 +364,9 @@ class HalvingSearch(ParameterSearch):
         name, figure = self._figure(score)
         loss = score.loss / max(score.weight, 1e-300)
         # JSON has no infinity and no NaN, which a candidate that diverged may have.
-        scoring = self.asked.recipe.scoring
+        scoring = self.recipe.scoring
         if scoring != BY_LOSS:
             figures = {"score": SCORERS[scoring].score(loss, self.targets.unit), name: figure}
         else:
-            figures = {"progressive_loss" if self.judges is None else "left_out_loss": loss, name: figure}
+            figures = {"progressive_loss" if self.validation is None else "left_out_loss": loss, name: figure}
         return {**line, "rows": score.n, **{k: v if math.isfinite(v) else None for k, v in figures.items()}}

@@ -195,7 +195,7 @@ def test_train_refuses_before_anything_is_read(source, monkeypatch):
 
 def test_without_a_limit_nothing_is_refused(source):
     found = checked(source, Recipe(solver="psgd", n_components=10_000), SerialExecutor())
-    assert found.limits.worker is None
+    assert found.memory_limit is None
 
 
 def test_needs_grow_with_columns_threads_and_outputs(source):
