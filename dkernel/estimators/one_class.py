@@ -16,7 +16,7 @@ from dkernel.inference.feature_moments import OneClass, Phi
 from dkernel.model.model import Model
 from dkernel.model.model_file import compute_digest
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.solvers.one_class import Path, begin, sum_losses, widths
+from dkernel.solvers.one_class import OneClassNewton, begin, sum_losses, widths
 from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.execution.connect import default_executor
 
@@ -110,7 +110,7 @@ class OneClassSVM(OutlierMixin, LinearCoefficients, Embedding):
             rows = self._sample(source, seed, executor)
             phi = self._center(phi, rows, source)
             v, last = self._start(phi, rows)
-            path = Path(v, last, float(nu))
+            path = OneClassNewton(v, last, float(nu))
             statistic, key = OneClass(phi), f"{self._key(source)}-{nu!r}-{seed}"
             below, self.n_iter_ = 0, 0
             while not path.over and self.n_iter_ < self.max_iter:
@@ -148,7 +148,7 @@ class OneClassSVM(OutlierMixin, LinearCoefficients, Embedding):
             F = np.concatenate(list(phi.strips(rows)))
             v, first = begin(F, float(self.nu))
             zones = widths(first)
-            path = Path(v, zones, float(self.nu))
+            path = OneClassNewton(v, zones, float(self.nu))
             while not path.over:
                 path.update(sum_losses(F, path.points, path.width))
         return path.v, zones[-1:]

@@ -7,7 +7,7 @@ reported in the same way.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -65,10 +65,12 @@ class State:
     ----------
     history : lines of the rounds and judgements so far
     steps : number of steps that are stored in the journal and reported
+    ended : True if a callback has stopped the solver
     """
 
     history: tuple[dict[str, Any], ...] = ()
     steps: int = 0
+    ended: bool = False
 
     @property
     def done(self) -> int:
@@ -114,10 +116,6 @@ class StateMachine(ABC, Generic[S, R]):
     @abstractmethod
     def save(self, journal: Journal, state: S) -> None:
         """Save a state in the journal."""
-
-    def stop(self, state: S) -> S:
-        """The state after which a callback stops the solver."""
-        return state
 
 
 class Solver(StateMachine[S, SolverResult]):
@@ -261,5 +259,5 @@ def solve(machine: StateMachine[S, R], journal: Journal, callback: Callback | No
             machine.save(journal, state)
             # Every line is reported; a callback may end the run then.
             if callback is not None and True in [callback(dict(line)) for line in state.history[len(before.history) :]]:
-                state, callback = machine.stop(state), None
+                state, callback = replace(state, ended=True), None
     return machine.finish(state)

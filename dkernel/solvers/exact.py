@@ -30,8 +30,8 @@ from dkernel.numerics.rows import contents
 from dkernel.solvers.batch_methods import JUDGING_READINGS, JUDGING_TOLERANCE, minimize
 from dkernel.solvers.driver import OneStepState, Solver, SolverResult
 from dkernel.solvers.finite_check import check_finite
-from dkernel.solvers.interior_point import Interior
-from dkernel.solvers.newton import Newton
+from dkernel.solvers.interior_point import minimize_boxed
+from dkernel.solvers.newton import Newton, Reached
 from dkernel.solvers.objective import Objective, count_correct
 from dkernel.solvers.preconditioner import metric_factor
 from dkernel.solvers.reservoir_split import count_weighted, read_sample, select_rows
@@ -178,10 +178,11 @@ class Exact(Solver[OneStepState]):
             search.judge(alpha)
         progress.phase("solve")
         matrix = search.matrix if search.is_whole else _SplitRows.of(objective, coordinates, rows)
-        v, readings, moved = matrix.optimum(alpha, EXACT_TOLERANCE, search.starts.get(alpha) if losses else None)
+        found = matrix.optimum(alpha, EXACT_TOLERANCE, search.starts.get(alpha) if losses else None)
+        v = found.v
         loss, right, weight, n = matrix.figures(matrix.F @ v, matrix.Y, matrix.weight)
         line = {"pass": 1, "round": 1, "rows": n, "loss": loss / weight, **objective.targets.merit(right, n)}
-        history: list[dict[str, Any]] = [{**line, "steps": readings}]
+        history: list[dict[str, Any]] = [{**line, "steps": found.steps}]
         if losses:
             path = {f"{each:g}": value for each, value in losses.items()}
             history.append(
@@ -189,9 +190,9 @@ class Exact(Solver[OneStepState]):
             )
         facts = {
             "alpha": sorted(losses, reverse=True) or [alpha],
-            "steps": readings,
-            "moved": moved,
-            "converged": moved <= EXACT_TOLERANCE,
+            "steps": found.steps,
+            "moved": found.moved,
+            "converged": found.moved <= EXACT_TOLERANCE,
         }
         return {
             "v": v,
@@ -254,7 +255,7 @@ class _AlphaSearch:
         """Fit this alpha without each part of the rows, and judge it by them."""
         sums, scores, fits = [], [], []
         for i, (fitted, judged) in enumerate(self.folds):
-            self.fold_starts[i] = v = fitted.optimum(alpha, JUDGING_TOLERANCE, self.fold_starts[i])[0]
+            self.fold_starts[i] = v = fitted.optimum(alpha, JUDGING_TOLERANCE, self.fold_starts[i]).v
             scores.append(judged[0] @ v)
             sums.append(self.matrix.figures(scores[-1], *judged[1:]))
             fits.append(self._of_all_components(v, self.part != i))
@@ -364,28 +365,26 @@ class _SplitRows:
             F, G = F[:, columns], G[:, columns]
         return replace(self, F=F, Y=self.Y[~out], weight=self.weight[~out]), (G, self.Y[out], self.weight[out])
 
-    def optimum(self, alpha: float, tolerance: float, start: F64 | None = None) -> tuple[F64, int, float]:
-        """The minimizer (m + 1, outputs), the steps it took, and by how much scores would still move."""
+    def optimum(self, alpha: float, tolerance: float, start: F64 | None = None) -> Reached:
+        """The minimizer (m + 1, outputs)."""
         loss, w = self.objective.loss, self.weight / self.weight.sum()
         if loss.boxed:
             return self._boxed_optimum(alpha, tolerance, w)
         if self.expands:
-            reached = Newton(np.ascontiguousarray(self.F[:, :-1]), self.Y, w, loss).optimum(alpha, tolerance, start)
-            return reached.v, reached.steps, reached.moved
+            return Newton(np.ascontiguousarray(self.F[:, :-1]), self.Y, w, loss).optimum(alpha, tolerance, start)
         most = MOST_READINGS if tolerance <= EXACT_TOLERANCE else JUDGING_READINGS
         state = minimize(self.F, self.Y, w, loss, alpha, self.coordinates.metric, tolerance, most, start)
-        return state.v, state.passes, float(state.decrement.max())
+        return Reached(state.v, state.passes, float(state.decrement.max()))
 
-    def _boxed_optimum(self, alpha: float, tolerance: float, w: F64) -> tuple[F64, int, float]:
+    def _boxed_optimum(self, alpha: float, tolerance: float, w: F64) -> Reached:
         """The optimum for a loss with kinks, on the Gram matrix of the rows."""
-        F, M = self.F[:, :-1], self.coordinates.metric
+        F, M, loss = self.F[:, :-1], self.coordinates.metric, self.objective.loss
         if self.expands:
-            reached = Interior(np.ascontiguousarray(F), self.Y, w, self.objective.loss).optimum(alpha, tolerance)
-            return reached.v, reached.steps, reached.moved
+            return minimize_boxed(np.ascontiguousarray(F), self.Y, w, loss, alpha, tolerance)
         dual = F / M if isinstance(M, float) else np.linalg.solve(M, F.T).T
         K = dual @ F.T
-        reached = Interior(0.5 * (K + K.T), self.Y, w, self.objective.loss).optimum(alpha, tolerance)
-        return np.concatenate([dual.T @ reached.v[:-1], reached.v[-1:]]), reached.steps, reached.moved
+        reached = minimize_boxed(0.5 * (K + K.T), self.Y, w, loss, alpha, tolerance)
+        return replace(reached, v=np.concatenate([dual.T @ reached.v[:-1], reached.v[-1:]]))
 
     def figures(self, S: F64, Y: F64, weight: F64) -> tuple[float, float, float, int]:
         """Sums over some rows of scores S: weighted loss, right answers, weight; and how many they are."""

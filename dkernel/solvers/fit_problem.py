@@ -161,5 +161,5 @@ class FitProblem(SampledObjective):
     def pieces(self) -> Sequence[RowSlice]:
         """All pieces of the source."""
         if self.schedules:
-            return tuple(piece for pieces in self.schedules[0].rounds for piece in pieces)
+            return tuple(piece for pieces in self.schedules[0] for piece in pieces)
         return cut_pieces([unit.rows for unit in self.reader.source.units])

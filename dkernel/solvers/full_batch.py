@@ -13,7 +13,7 @@ from dkernel.solvers.alpha_path import AlphaPath
 from dkernel.solvers.batch_methods import LBFGS, PCG, Batch, BatchState, batch_solver
 from dkernel.solvers.driver import Solver, SolverResult, State, best_of_alphas
 from dkernel.solvers.fit_problem import FitProblem
-from dkernel.solvers.objective import ExactGradient, Gradient, GradientSum
+from dkernel.solvers.objective import Gradient, GradientSum
 from dkernel.solvers.sgd_round import expand_coefficients, mean_gradient
 from dkernel.solvers.sizes import Sizes
 
@@ -32,12 +32,10 @@ class FullBatchState(State):
     Parameters
     ----------
     holdout : figures of the best alpha on the holdout; None before they are known
-    ended : True if a callback has stopped the readings
     """
 
     state: BatchState
     holdout: dict[str, float] | None = None
-    ended: bool = False
 
 
 class FullBatch(Solver[FullBatchState]):
@@ -57,7 +55,7 @@ class FullBatch(Solver[FullBatchState]):
         super().__init__(fit)
         self.settings, self.first, self.limit = self._begin()
         self.machine = self._kind()(self.settings, DECREMENT_TOLERANCE[fit.dtype])
-        self.statistic = ExactGradient(fit.objective) if fit.dtype == "float64" else Gradient(fit.objective)
+        self.statistic = Gradient(fit.objective, exact=fit.dtype == "float64")
 
     def _begin(self) -> tuple[AlphaPath, F64, int]:
         of_fit, start = self.fit.setup.solver, self.fit.setup.start
@@ -82,16 +80,13 @@ class FullBatch(Solver[FullBatchState]):
             return None if done else partial(self.judge, state.state.v, f"{self.stage}-judge")
         self._show(state)
         points = self.machine.candidates(state.state)
-        wanted: Any = expand_coefficients(self.fit.coordinates, points)
-        if isinstance(self.statistic, ExactGradient):
-            wanted = self.fit.coordinates.expand(points[:-1]), points[-1]
-        return partial(self.reduce_all, self.statistic, wanted, f"{self.stage}-{state.state.passes}")
+        coefficients: Any = expand_coefficients(self.fit.coordinates, points)
+        if self.statistic.exact:
+            coefficients = self.fit.coordinates.expand(points[:-1]), points[-1]
+        return partial(self.reduce_all, self.statistic, coefficients, f"{self.stage}-{state.state.passes}")
 
     def _is_over(self, state: FullBatchState) -> bool:
         return state.ended or self.machine.is_over(state.state) or state.state.passes >= self.limit
-
-    def stop(self, state: FullBatchState) -> FullBatchState:
-        return replace(state, ended=True)
 
     def _show(self, state: FullBatchState) -> None:
         turn = f"{state.state.passes + 1}/{self.limit}"

@@ -12,8 +12,6 @@ step, E the diagonal of the barriers, and some twenty steps end at a gap of 1e-9
 1992; Fine and Scheinberg 2001 for support vector machines.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy.linalg as sl
 
@@ -24,47 +22,33 @@ from dkernel.solvers.newton import MOST_STEPS, Reached, raised_cholesky
 STEP_SHARE = 0.995  # a step goes this share of the way to the nearest bound
 
 
-@dataclass(frozen=True, eq=False)
-class Interior:
-    """The problem.
+def minimize_boxed(K: F64, Y: F64, w: F64, loss: Loss, alpha: float, tolerance: float = 1e-9) -> Reached:
+    """Return a and b for one α; `moved` is then the gap of primal and dual, over the primal.
 
     Parameters
     ----------
     K : Gram matrix of the rows, float64 (n, n);  Y : targets (n, outputs);  w : weights (n,) of sum 1
+    tolerance : of the gap
 
     Examples
     --------
     >>> from dkernel.losses.losses import Hinge
     >>> K, Y = np.eye(2), np.array([[1.0], [-1.0]])
-    >>> Interior(K, Y, np.array([0.5, 0.5]), Hinge()).optimum(0.1).v[:, 0].round(6).tolist()
+    >>> minimize_boxed(K, Y, np.array([0.5, 0.5]), Hinge(), 0.1).v[:, 0].round(6).tolist()
     [1.0, -1.0, 0.0]
     """
-
-    K: F64
-    Y: F64
-    w: F64
-    loss: Loss
-
-    def optimum(self, alpha: float, tolerance: float = 1e-9) -> Reached:
-        """a and b for one α; `moved` is then the gap of primal and dual, over the primal.
-
-        Parameters
-        ----------
-        tolerance : of the gap
-        """
-        v = np.zeros((len(self.K) + 1, self.Y.shape[1]))
-        steps, worst = 0, 0.0
-        used = self.w > 0
-        whole = bool(used.all())
-        K = self.K if whole else self.K[np.ix_(used, used)]
-        for j in range(self.Y.shape[1]):
-            solved, b, n, gap = _Path(K, self.Y[used, j], self.w[used], self.loss, max(alpha, 1e-14)).run(tolerance)
-            v[:-1][used, j], v[-1, j] = solved, b
-            steps, worst = max(steps, n), max(worst, gap)
-        return Reached(v, steps, worst)
+    v = np.zeros((len(K) + 1, Y.shape[1]))
+    steps, worst = 0, 0.0
+    used = w > 0
+    K = K if used.all() else K[np.ix_(used, used)]
+    for j in range(Y.shape[1]):
+        solved, b, n, gap = _BoxedProgram(K, Y[used, j], w[used], loss, max(alpha, 1e-14)).run(tolerance)
+        v[:-1][used, j], v[-1, j] = solved, b
+        steps, worst = max(steps, n), max(worst, gap)
+    return Reached(v, steps, worst)
 
 
-class _Path:
+class _BoxedProgram:
     """One output, with weights of mean 1: α is multiplied by n."""
 
     def __init__(self, K: F64, y: F64, w: F64, loss: Loss, alpha: float) -> None:

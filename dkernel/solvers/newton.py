@@ -59,7 +59,7 @@ def raised_cholesky(K: F64, diagonal: F64) -> tuple[F64, bool]:
 
 @dataclass(frozen=True, eq=False)
 class Reached:
-    """Result of Newton's method.
+    """Result of a solver on the Gram matrix.
 
     Parameters
     ----------

@@ -110,9 +110,14 @@ class Gradient(Statistic[GradientSum, GradientSum]):
     """Gradient of the loss at the coefficients that are broadcast, and how good they are on these rows.
 
     The scores of a row are computed before its gradient is used, so on a first pass the loss is of unseen rows.
+
+    Parameters
+    ----------
+    exact : whether components, coefficients and scores are in float64: slower, for optima to the last digits
     """
 
     objective: Objective
+    exact: bool = False
 
     def step(self, block: Block, piece: RowSlice, broadcast: Coefficients) -> GradientSum:
         X, Y, weight = self.objective.rows(block, piece)
@@ -153,11 +158,20 @@ class Gradient(Statistic[GradientSum, GradientSum]):
         return GradientSum(G, g, total, len(X), loss.reshape(paths, outputs).sum(axis=1), right)
 
     def _panels(self, heads: int) -> PackedComponents | None:
-        """The panels of the compiled walk; None where the map or the loss has none."""
-        return self.objective.components.panels(heads) if self.objective.loss.name in DERIVATIVES else None
+        """The panels of the compiled walk; None where the map or the loss has none, or the walk is not exact enough."""
+        walks = not self.exact and self.objective.loss.name in DERIVATIVES
+        return self.objective.components.panels(heads) if walks else None
 
     def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[F64, F64]:
-        return tiling.accumulate(self.objective.components, X, coef, intercept, residual)
+        if not self.exact:
+            return tiling.accumulate(self.objective.components, X, coef, intercept, residual)
+        G, g = np.zeros(coef.shape), np.zeros(len(intercept))
+        for start in range(0, len(X), COMPONENT_STRIP):
+            F = self.objective.components.with_intercept(X[start : start + COMPONENT_STRIP], "float64")
+            R = residual(F[:, :-1] @ coef + intercept, start)
+            G += F[:, :-1].T @ R
+            g += R.sum(axis=0)
+        return G, g
 
     def merge(self, left: GradientSum, right: GradientSum) -> GradientSum:
         left.components += right.components
@@ -170,23 +184,6 @@ class Gradient(Statistic[GradientSum, GradientSum]):
             left.loss + right.loss,
             left.right + right.right,
         )
-
-
-@dataclass(frozen=True, eq=False)
-class ExactGradient(Gradient):
-    """Gradient with components, coefficients and scores in float64: slower, for optima to the last digits."""
-
-    def _panels(self, heads: int) -> None:  # noqa: ARG002 - no walk computes in float64
-        return None
-
-    def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[F64, F64]:
-        G, g = np.zeros(coef.shape), np.zeros(len(intercept))
-        for start in range(0, len(X), COMPONENT_STRIP):
-            F = self.objective.components.with_intercept(X[start : start + COMPONENT_STRIP], "float64")
-            R = residual(F[:, :-1] @ coef + intercept, start)
-            G += F[:, :-1].T @ R
-            g += R.sum(axis=0)
-        return G, g
 
 
 def count_correct(targets: Targets, Y: NDArray[np.floating], S: NDArray[np.floating]) -> float:

@@ -99,7 +99,7 @@ def widths(first: float) -> list[float]:
     return path
 
 
-class Path:
+class OneClassNewton:
     """Newton's method over the widths, one evaluation after the other: `points` and `width` say where the next is.
 
     Beside a whole step shares of it are evaluated, which cost a column of scores each: where the whole is too much, the
@@ -114,7 +114,7 @@ class Path:
     --------
     >>> F = np.linspace(1.0, 3.0, 101)[:, None]
     >>> v, first = begin(F, 0.1)
-    >>> path = Path(v, widths(first), 0.1)
+    >>> path = OneClassNewton(v, widths(first), 0.1)
     >>> while not path.over:
     ...     _ = path.update(sum_losses(F, path.points, path.width))
     >>> round(float((F @ path.v[:-1] < path.v[-1]).mean()), 2)

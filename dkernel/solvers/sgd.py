@@ -35,7 +35,6 @@ class PassState(State):
     epoch, retries : passes that are over; repetitions of passes so far
     shrink : of the step, after passes that made things worse
     watched : line of a round that waits for the holdout's figures
-    ended : True if a callback has stopped the rounds
     """
 
     sgd: SGDState
@@ -45,7 +44,6 @@ class PassState(State):
     retries: int = 0
     shrink: float = 1.0
     watched: dict[str, Any] | None = None
-    ended: bool = False
 
     @property
     def name(self) -> str:
@@ -83,9 +81,6 @@ class PSGDSolver(Solver[PassState]):
 
     def where(self, state: PassState) -> str:
         return f"pass {state.epoch + 1} round {state.done}/{len(self._rounds(0))}"
-
-    def stop(self, state: PassState) -> PassState:
-        return replace(state, ended=True)
 
     def finish(self, state: PassState) -> SolverResult:
         assert state.best is not None
@@ -129,7 +124,7 @@ class PSGDSolver(Solver[PassState]):
         return False
 
     def _rounds(self, epoch: int) -> Sequence[tuple[RowSlice, ...]]:
-        return self.fit.schedules[epoch].rounds
+        return self.fit.schedules[epoch]
 
     def _report(self, state: PassState, line: dict[str, Any]) -> PassState:
         return replace(state, history=(*state.history, line), steps=state.steps + 1, watched=None)

@@ -28,7 +28,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -39,8 +38,10 @@ from dkernel.numerics.threads import for_each
 from dkernel.solvers.alpha_path import AlphaPath
 from dkernel.solvers.objective import Coefficients, Gradient, GradientSum, Objective
 from dkernel.solvers.preconditioner import Preconditioner
-from dkernel.streaming.execution.base import Executor, Handle
-from dkernel.streaming.reduction import R, Statistic, StatisticTuple
+from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.execution.base import Handle
+from dkernel.streaming.kept_block import KeptBlock
+from dkernel.streaming.reduction import StatisticTuple
 from dkernel.streaming.schedule import RowSlice
 
 WINDOWS: Mapping[str, float] = {"average": 0.5, "tail": 0.125}
@@ -156,23 +157,6 @@ class PSGD(AlphaPath):
         return {**means, "last": state.v}
 
 
-class RowReader(Protocol):
-    """A reader of a source, or a block, which sums a statistic over some of its rows."""
-
-    executor: Executor
-
-    def reduce(
-        self,
-        statistic: Statistic[Any, R],
-        pieces: Sequence[RowSlice],
-        key: str,
-        *,
-        following: Sequence[RowSlice] = (),
-        handle: Handle | None = None,
-        broadcast: Handle | None = None,
-    ) -> R: ...
-
-
 def expand_coefficients(coordinates: Coordinates, v: F64) -> Coefficients:
     """The coefficients of the components and the intercepts for v, (n + 1, heads), as the workers get them."""
     return coordinates.expand(v[:-1]).astype(np.float32), v[-1].astype(np.float32)
@@ -220,10 +204,11 @@ class SGD:
 
     Parameters
     ----------
+    rows : reader of a source, or a block
     key : key of the tasks, made of everything that decides their results
     """
 
-    def __init__(self, rows: RowReader, objectives: Sequence[SGDHeads], key: str) -> None:
+    def __init__(self, rows: BlockReader | KeptBlock, objectives: Sequence[SGDHeads], key: str) -> None:
         self.rows, self.objectives, self.key = rows, objectives, key
         self.statistic = StatisticTuple(tuple(Gradient(each.objective) for each in objectives))
 

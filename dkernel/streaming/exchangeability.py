@@ -5,7 +5,6 @@ chunk's feature means (two-sample tests as in Lehmann and Romano 2005, chapters 
 """
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -20,24 +19,17 @@ LEAST_CHUNK = 50  # rows; smaller chunks are tested together, since many tests o
 ChunkGroup = tuple[ColumnMoments, Counter[Any]]
 
 
-@dataclass(frozen=True)
-class Exchange:
-    """Result of the tests: `p` is the smaller of their two probabilities, and `why` names the test that gave it."""
-
-    alike: bool
-    p: float
-    why: str
-
-
-def exchangeable(survey: SurveyResult) -> Exchange:
-    """True if the chunks could be random parts of one whole, at the level 1e-6."""
+def explain_order(survey: SurveyResult) -> str:
+    """Say how the chunks differ; the text is empty if they could be random parts of one whole, at the level 1e-6."""
     groups = _groups(survey)
     if len(groups) < 2:
-        return Exchange(True, 1.0, "one chunk")
+        return ""
     p_labels, p_means = _labels_p(survey, groups), _means_p(survey, groups)
     p = min(p_labels, p_means)
+    if p >= LEVEL:
+        return ""
     which = "the labels" if p_labels <= p_means else "the features' means"
-    return Exchange(p >= LEVEL, p, f"{which} of the {len(survey.chunks)} chunks differ, p = {p:.1e}")
+    return f"{which} of the {len(survey.chunks)} chunks differ, p = {p:.1e}"
 
 
 def _groups(survey: SurveyResult) -> list[ChunkGroup]:

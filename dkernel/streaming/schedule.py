@@ -20,6 +20,8 @@ from dkernel.numerics.random_streams import stream
 from dkernel.numerics.tiling import PIECE_ROWS
 
 Numbers = NDArray[np.int64]
+Schedule = Sequence[tuple["RowSlice", ...]]
+"""The pieces of each round of a pass, in the order of their numbers."""
 
 LEAST_PIECE_ROWS = 64  # a quarter of a tile: smaller pieces would be mostly padding
 SMALL_BYTES = 256 * 2**20  # bytes of a source whose units can all be held at one time
@@ -121,7 +123,7 @@ class Partition(Sequence[RowSlice]):
         return np.asarray((n - k + parts - 1) // parts if self._strided else n * (k + 1) // parts - n * k // parts)
 
 
-class _Rounds(Sequence[tuple[RowSlice, ...]]):
+class _Rounds(Schedule):
     """The pieces of each round, made when they are asked for; those of the last few rounds are kept."""
 
     def __init__(self, cut: Partition, turns: Sequence[Numbers]) -> None:
@@ -149,18 +151,6 @@ class _Rounds(Sequence[tuple[RowSlice, ...]]):
         return isinstance(other, Sequence) and list(self) == list(other)
 
     __hash__ = None  # type: ignore[assignment]
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """The pieces of each round of a pass, in the order of their numbers, and the name of the order."""
-
-    rounds: Sequence[tuple[RowSlice, ...]]
-    order: str
-
-    @property
-    def pieces(self) -> tuple[RowSlice, ...]:
-        return tuple(sorted((p for r in self.rounds for p in r), key=lambda p: p.number))
 
 
 def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1, strided: bool = False) -> Partition:
@@ -207,7 +197,7 @@ def shuffle_order(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch:
 
     Examples
     --------
-    >>> [len(r) for r in shuffle_order([[4096], [4096]], 2, seed=0, epoch=0).rounds]
+    >>> [len(r) for r in shuffle_order([[4096], [4096]], 2, seed=0, epoch=0)]
     [2, 2]
     """
     cut = cut_pieces(units, rounds, strided=True)
@@ -223,7 +213,7 @@ def shuffle_order(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch:
             inside.append(mine[rng.permutation(len(mine))])
             turns.append((np.arange(len(mine)) + rng.random()) / len(mine))
         queue.append(np.concatenate(inside)[np.argsort(np.concatenate(turns), kind="stable")])
-    return Schedule(_deal(cut, np.concatenate(queue), rounds), "chunks")
+    return _deal(cut, np.concatenate(queue), rounds)
 
 
 def bundles(units: Sequence[Sequence[int]], seed: int, epoch: int, bundle: int) -> list[list[int]]:
@@ -261,11 +251,11 @@ def interleave_order(units: Sequence[Sequence[int]], rounds: int) -> Schedule:
     Examples
     --------
     >>> schedule = interleave_order([[6], [6]], 3)
-    >>> [[(p.first, p.step, p.n) for p in r] for r in schedule.rounds]
+    >>> [[(p.first, p.step, p.n) for p in r] for r in schedule]
     [[(0, 3, 2), (8, 3, 2)], [(1, 3, 2), (6, 3, 2)], [(2, 3, 2), (7, 3, 2)]]
     """
     # The step is the same for a chunk with fewer rows than rounds; some rounds have no row of it.
     cut = Partition(units, [rounds * -(-n // (rounds * PIECE_ROWS)) for rows in units for n in rows], strided=True)
     turn = np.concatenate([(np.arange(len(mine)) + chunk) % rounds for chunk, (_, mine) in enumerate(cut.by_chunk())])
     turns = (np.flatnonzero(turn == i) for i in range(rounds))
-    return Schedule(_Rounds(cut, [mine for mine in turns if len(mine)]), "interleaved")
+    return _Rounds(cut, [mine for mine in turns if len(mine)])

@@ -7,6 +7,8 @@ sums, and the model's bytes, are the same as for data that are interleaved in me
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -23,20 +25,21 @@ def store_shuffled(
 ) -> tuple[BlockReader, Schedule]:
     """Store the rows; return their reader, and the schedule with the same pieces in the stored blocks."""
     inside: dict[int, list[RowSlice]] = {}
-    for piece in schedule.pieces:
+    pieces = sorted(chain.from_iterable(schedule), key=attrgetter("number"))
+    for piece in pieces:
         inside.setdefault(piece.range.unit, []).append(piece)
     handles, _ = reader.leave_each(
         store_unit, f"{disk.run}-store", progress, lambda unit: (disk, inside.get(unit, [])), len
     )
     moved: dict[int, RowRange] = {}
     ends: dict[tuple[int, int], int] = {}
-    for piece in schedule.pieces:
+    for piece in pieces:
         home = piece.range.unit, piece.range.block
         start = ends.get(home, 0)
         ends[home] = start + piece.n
         moved[piece.number] = RowRange(*home, start, start + piece.n)
-    turns = tuple(tuple(replace(piece, range=moved[piece.number]) for piece in turn) for turn in schedule.rounds)
-    return reader.with_stored(handles), Schedule(turns, schedule.order)
+    turns = tuple(tuple(replace(piece, range=moved[piece.number]) for piece in turn) for turn in schedule)
+    return reader.with_stored(handles), turns
 
 
 def store_unit(blocks: Sequence[Block], disk: DiskFolder, pieces: Sequence[RowSlice]) -> tuple[StoredBlock, ...]:

@@ -30,7 +30,7 @@ from dkernel.solvers.reservoir_split import select_rows
 from dkernel.solvers.targets import doubtful_task
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.cost import Cost
-from dkernel.streaming.exchangeability import exchangeable
+from dkernel.streaming.exchangeability import explain_order
 from dkernel.streaming.execution.base import Call, Executor
 from dkernel.streaming.progress import Progress, phase_group
 from dkernel.streaming.read_groups import join_units
@@ -257,7 +257,7 @@ def _fit_ways(known: Fit, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
         fitted.append(_fit_way(replace(known, run=own), chosen, ways, opened))
 
     split = known.split(known.sizes)
-    judged = len(split.holdout.X) > 0 and exchangeable(survey).alike  # only one way may change the order of rows
+    judged = len(split.holdout.X) > 0 and not explain_order(survey)  # only one way may change the order of rows
     if judged and survey.moments.n > MANY_FOR_GRIDS and len(ways) > 1 and GRIDS_ALONE in ways:
         fit([GRIDS_ALONE])
     reached = fitted[0].holdout["loss"] if fitted else inf
@@ -336,7 +336,7 @@ def _solve(fit: Fit, problem: FitProblem) -> SolverResult:
 def _make_residual(fit: Fit, problem: FitProblem, outcome: SolverResult) -> Residual:
     weighted = fit.ask.source.weight is not None or problem.objective.class_weights is not None
     weight = fit.targets.weight(fit.recipe.class_weight, fit.counts, fit.survey.weight) if weighted else None
-    pieces = local_pieces(fit.ask.units, problem.schedules[0].rounds if problem.reader.on_disk else ())
+    pieces = local_pieces(fit.ask.units, problem.schedules[0] if problem.reader.on_disk else ())
     return Residual.of(problem, outcome.v, pieces, fit.survey, weight)
 
 

@@ -23,7 +23,7 @@ from dkernel.solvers.sgd_setup import load_or_prepare, prepare_fit
 from dkernel.solvers.sizes import LEAST_COMPONENTS, Sizes
 from dkernel.solvers.targets import Targets, doubtful_task, make_targets, resolve_task
 from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.exchangeability import exchangeable
+from dkernel.streaming.exchangeability import explain_order
 from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interleave_order, shuffle_order
 from dkernel.streaming.shuffle import store_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
@@ -309,14 +309,14 @@ def choose_order(fit: Fit, sizes: Sizes) -> tuple[Sequence[Schedule], BlockReade
     run, reader, source, seed = fit.run, fit.reader, fit.ask.source, fit.recipe.seed
     if not fit.solver.in_rounds:
         return (), reader, ""
-    verdict = exchangeable(fit.survey)
+    unlike = explain_order(fit.survey)
     rounds, passes, units = sizes.rounds, sizes.passes, fit.ask.units
-    if verdict.alike:
+    if not unlike:
         bundle = bundle_size(units, source.row_bytes)
         return [shuffle_order(units, rounds, seed, epoch, bundle) for epoch in range(passes)], reader, ""
     schedule = interleave_order(units, rounds)
     # The order does not name the disk: whether it is used depends on the memory, and the model must not.
-    order = f"interleaved: {verdict.why}"
+    order = f"interleaved: {unlike}"
     if reader.keep:
         run.note("order", order)
     else:

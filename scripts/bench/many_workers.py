@@ -81,7 +81,7 @@ class Round:
 def rounds_of(source: Source, rounds: int, workers: int, kept: bool) -> Iterator[Round]:
     """Some rounds of a pass over the source, whose units the workers have by turns, or read by turns for a round."""
     units = [unit.rows for unit in source.units]
-    turns = shuffle_order(units, rounds, 0, 0, bundle_size(units, source.row_bytes)).rounds
+    turns = shuffle_order(units, rounds, 0, 0, bundle_size(units, source.row_bytes))
     threads = {f"worker {i}": 1 for i in range(workers)}
     for turn in turns[:: -(-len(turns) // ROUNDS)]:
         chunks = list(dict.fromkeys(piece.chunk for piece in turn))

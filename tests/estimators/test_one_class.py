@@ -10,7 +10,7 @@ import dkernel
 from dkernel import OneClassSVM
 from dkernel.data import from_arrays
 from dkernel.errors import RecipeError
-from dkernel.solvers.one_class import Path, begin, sum_losses, values, widths
+from dkernel.solvers.one_class import OneClassNewton, begin, sum_losses, values, widths
 
 
 def crowd(n, seed=0):
@@ -68,7 +68,7 @@ def test_a_source_larger_than_the_sample_reaches_the_full_optimum(monkeypatch):
     machine = OneClassSVM(0.1, gamma=0.3, n_components=64, random_state=0).fit(X)
     F = phi(machine, X)
     v, first = begin(F, 0.1)
-    path = Path(v, widths(first), 0.1)
+    path = OneClassNewton(v, widths(first), 0.1)
     while not path.over:
         path.update(sum_losses(F, path.points, path.width))
     h = widths(first)[-1]

@@ -9,7 +9,7 @@ from sklearn.svm import SVC, SVR
 from dkernel.errors import UnsupportedError
 from dkernel.losses.losses import LOSSES, EpsilonInsensitive, Hinge, Quantile
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.solvers.interior_point import Interior
+from dkernel.solvers.interior_point import minimize_boxed
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +47,7 @@ def test_objectives_are_those_of_libsvm_or_smaller(C, weighted):
     svc = SVC(C=C, kernel="precomputed", tol=1e-5, max_iter=100_000)
     svr = SVR(C=C, epsilon=0.1, kernel="precomputed", tol=1e-5, max_iter=100_000)
     for loss, machine, target in ((Hinge(), svc, y), (EpsilonInsensitive(0.1), svr, t)):
-        found = Interior(K, target[:, None], share, loss).optimum(alpha)
+        found = minimize_boxed(K, target[:, None], share, loss, alpha)
         machine.fit(K, target, sample_weight=w)
         mine = objective(loss, K, target, share, alpha, found.v[:, 0])
         theirs = objective(loss, K, target, share, alpha, of_libsvm(machine, n))
@@ -63,7 +63,7 @@ def test_a_strength_that_leaves_few_digits_ends_where_rounding_begins(loss, gap,
     n = len(y)
     w = np.random.default_rng(1).integers(1, 4, n) / 1.0 if weighted else np.ones(n)
     target = y if loss.name == "hinge" else t
-    found = Interior(K, target[:, None], w / w.sum(), loss).optimum(1 / (1e6 * w.sum()))
+    found = minimize_boxed(K, target[:, None], w / w.sum(), loss, 1 / (1e6 * w.sum()))
     assert found.moved <= gap
     assert found.steps < 30
 
@@ -73,8 +73,8 @@ def test_half_quantiles_are_regression_without_a_tube(C):
     K, _, t = rows()
     n = len(t)
     alpha = 1 / (C * n)
-    found = Interior(K, t[:, None], np.full(n, 1 / n), Quantile(0.5)).optimum(alpha)
-    tube = Interior(K, t[:, None], np.full(n, 1 / n), EpsilonInsensitive(0.0)).optimum(2 * alpha)
+    found = minimize_boxed(K, t[:, None], np.full(n, 1 / n), Quantile(0.5), alpha)
+    tube = minimize_boxed(K, t[:, None], np.full(n, 1 / n), EpsilonInsensitive(0.0), 2 * alpha)
     values = [objective(Quantile(0.5), K, t, np.full(n, 1 / n), alpha, each.v[:, 0]) for each in (found, tube)]
     assert values[0] == pytest.approx(values[1], rel=1e-7)
 
@@ -84,7 +84,7 @@ def test_half_quantiles_are_regression_without_a_tube(C):
 def test_a_general_solver_finds_the_same(loss, alpha):
     K, y, t = (each[:14] for each in rows())
     K, target, w = K[:, :14], y if loss.name == "hinge" else t, np.arange(1.0, 15.0) / 105
-    found = Interior(K, target[:, None], w, loss).optimum(alpha)
+    found = minimize_boxed(K, target[:, None], w, loss, alpha)
     origin, sides = loss.sides(target, w)
     sign, upper, cost = (np.concatenate(part) for part in zip(*sides, strict=True))
     fold = np.concatenate([np.diag(side[0]) for side in sides], axis=1)
@@ -106,9 +106,9 @@ def test_a_row_of_weight_k_is_k_rows_and_one_of_weight_0_none():
     K, y, _ = rows(60)
     k = np.random.default_rng(2).integers(0, 4, 60)
     copies = np.repeat(np.arange(60), k)
-    weighted = Interior(K, y[:, None], k / k.sum(), Hinge()).optimum(1e-3).v[:, 0]
-    copied = Interior(K[np.ix_(copies, copies)], y[copies, None], np.full(len(copies), 1 / len(copies)), Hinge())
-    other = copied.optimum(1e-3).v[:, 0]
+    weighted = minimize_boxed(K, y[:, None], k / k.sum(), Hinge(), 1e-3).v[:, 0]
+    share = np.full(len(copies), 1 / len(copies))
+    other = minimize_boxed(K[np.ix_(copies, copies)], y[copies, None], share, Hinge(), 1e-3).v[:, 0]
     np.testing.assert_allclose(K @ weighted[:-1] + weighted[-1], K[:, copies] @ other[:-1] + other[-1], atol=1e-5)
     assert (weighted[:-1][k == 0] == 0).all()
 
@@ -118,8 +118,8 @@ def test_each_output_is_solved_alone_also_with_equal_rows():
     twice = np.repeat(np.arange(80), 2)
     K, y = K[np.ix_(twice, twice)], y[twice]
     w = np.full(160, 1 / 160)
-    both = Interior(K, np.stack([y, -y], axis=1), w, Hinge()).optimum(1e-5)
-    alone = Interior(K, y[:, None], w, Hinge()).optimum(1e-5)
+    both = minimize_boxed(K, np.stack([y, -y], axis=1), w, Hinge(), 1e-5)
+    alone = minimize_boxed(K, y[:, None], w, Hinge(), 1e-5)
     np.testing.assert_array_equal(both.v[:, 0], alone.v[:, 0])
     assert both.moved <= 1e-9
 

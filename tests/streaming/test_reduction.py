@@ -107,8 +107,7 @@ def test_what_the_feed_keeps_changes_no_bit(source, slots):
     for keep in found:
         executor = Watched(slots)
         feed = BlockReader(executor, source, keep)
-        for schedule in schedules:
-            rounds = schedule.rounds
+        for rounds in schedules:
             for i, pieces in enumerate(rounds):
                 following = rounds[i + 1] if i + 1 < len(rounds) else ()
                 found[keep].append(feed.reduce(Sum(), pieces, f"round-{i}", following=following))
@@ -116,7 +115,7 @@ def test_what_the_feed_keeps_changes_no_bit(source, slots):
         feed.close()
         assert not executor.held
     assert found[True] == found[False]
-    whole = sum(n for _, n in found[True][: len(schedules[0].rounds)])
+    whole = sum(n for _, n in found[True][: len(schedules[0])])
     assert whole == source.n_rows
 
 
@@ -137,7 +136,7 @@ def test_units_that_are_not_kept_are_read_once_a_pass_and_few_at_a_time():
     executor = Watched()
     feed = BlockReader(executor, source, keep=False)
     for epoch in range(2):
-        rounds = shuffle_order(units_of(source), 16, 0, epoch).rounds
+        rounds = shuffle_order(units_of(source), 16, 0, epoch)
         for i, pieces in enumerate(rounds):
             feed.reduce(Sum(), pieces, f"{epoch}-{i}", following=rounds[i + 1] if i + 1 < len(rounds) else ())
     assert executor.read == 32
@@ -145,7 +144,7 @@ def test_units_that_are_not_kept_are_read_once_a_pass_and_few_at_a_time():
     kept = Watched()
     feed = BlockReader(kept, source, keep=True)
     for epoch in range(2):
-        for i, pieces in enumerate(shuffle_order(units_of(source), 16, 0, epoch).rounds):
+        for i, pieces in enumerate(shuffle_order(units_of(source), 16, 0, epoch)):
             feed.reduce(Sum(), pieces, f"{epoch}-{i}")
     assert kept.read == 16
 

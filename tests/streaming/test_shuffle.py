@@ -1,6 +1,7 @@
 """Sorted data: interleaved in memory or stored on disk, the model is the same and good."""
 
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -56,14 +57,14 @@ def test_each_piece_finds_its_rows_again(units, tmp_path):
     before, schedule = source_of(X, y, units, weight), interleave_order(units, 8)
     feed = BlockReader(SerialExecutor(), before, keep=False)
     feed, moved = store_shuffled(feed, schedule, DiskFolder(str(tmp_path), "test"), Progress("none"))
-    for old, new in zip(schedule.pieces, moved.pieces, strict=True):
+    for old, new in zip(chain(*schedule), chain(*moved), strict=True):
         assert replace(new, range=old.range) == old
         block, piece = load_piece(resolve(feed.block(new), lambda held: held.value), new)
         rows = old.first + old.step * np.arange(old.n)
         np.testing.assert_array_equal(block.X[piece.range.rows], X[rows])
         np.testing.assert_array_equal(block.y, y[rows])
         np.testing.assert_array_equal(block.weight, weight[rows])
-    assert [[p.number for p in turn] for turn in moved.rounds] == [[p.number for p in turn] for turn in schedule.rounds]
+    assert [[p.number for p in turn] for turn in moved] == [[p.number for p in turn] for turn in schedule]
 
 
 def test_text_labels_and_no_weights_survive(tmp_path):
@@ -71,7 +72,7 @@ def test_text_labels_and_no_weights_survive(tmp_path):
     feed = BlockReader(SerialExecutor(), source_of(X, names, [(20,), (20,)]), keep=True)
     schedule = interleave_order([(20,), (20,)], 4)
     feed, moved = store_shuffled(feed, schedule, DiskFolder(str(tmp_path), "test"), Progress("none"))
-    for piece in moved.pieces:
+    for piece in chain(*moved):
         block, _ = load_piece(resolve(feed.block(piece), lambda held: held.value), piece)
         assert block.weight is None
         assert block.y.tolist() == [names[int(x)] for x in block.X[:, 0]]

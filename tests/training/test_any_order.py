@@ -80,7 +80,7 @@ JOBS = {
     "wide": (wide, "CovarianceSum"),
     "normal": (partial(numbers, solver="normal", alpha="auto"), "FoldedGram LeaveOneOut"),
     "pcg": (partial(numbers, solver="pcg"), "Gradient"),
-    "lbfgs": (partial(classes, solver="lbfgs", loss="logistic", dtype="float64"), "ExactGradient"),
+    "lbfgs": (partial(classes, solver="lbfgs", loss="logistic", dtype="float64"), "Gradient"),
     "exact": (partial(classes, solver="exact", n_components="auto"), "Survey"),
     "grids": (partial(classes, local="grids(n_grids=40)"), "GridRound"),
     "cells": (partial(classes, local="cells(rows=200)"), "Gradient"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from functools import partial
 from typing import Any
 
@@ -152,11 +152,9 @@ class CellState(State):
     Parameters
     ----------
     parts : arrays of the cells of each part
-    ended : whether a callback has ended the fit
     """
 
     parts: tuple[dict[str, Any], ...] = ()
-    ended: bool = False
 
 
 class CellSolver(StateMachine[CellState, CellFit]):
@@ -181,9 +179,6 @@ class CellSolver(StateMachine[CellState, CellFit]):
         after = self._after(state, fitted)
         self.residual.run.progress.advance(after.history[-1]["rows"], cell=f"{after.steps}/{len(self.order)}")
         return after
-
-    def stop(self, state: CellState) -> CellState:
-        return replace(state, ended=True)
 
     def finish(self, state: CellState) -> CellFit:
         fitter, tree, nu, p = self.fitter, self.rows.tree, self.settings.nu, len(self.fitter.root)

@@ -219,7 +219,6 @@ class GridState(State):
     scores : scores of the holdout, float32 (rows, outputs)
     loss, kept, kept_scores : smallest loss of the holdout, number of groups with it, and its scores
     bytes : bytes of the coefficients in a model file
-    ended : whether a callback has ended the fit
     """
 
     change: Tables | None = None
@@ -228,7 +227,6 @@ class GridState(State):
     kept: int = 0
     kept_scores: F32
     bytes: int = 0
-    ended: bool = False
 
 
 class GridSolver(StateMachine[GridState, GridFit]):
@@ -288,9 +286,6 @@ class GridSolver(StateMachine[GridState, GridFit]):
         residual, part, ridge = self.residual, self.statistic.part(state.steps), self.settings.ridge
         change = learn_group(part, sums.table, self.fixed, ridge, self.sample.T, residual.sample.weight)
         return self._after(state, change, _line(residual, sums, state.steps * self.statistic.group + part.n_grids))
-
-    def stop(self, state: GridState) -> GridState:
-        return replace(state, ended=True)
 
     def finish(self, state: GridState) -> GridFit:
         self.residual.run.executor.release([self.handle])

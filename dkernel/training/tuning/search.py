@@ -221,7 +221,7 @@ class HalvingSearch(ParameterSearch):
             base.local_stages(self.executor, self.targets.outputs)  # refuses what does not fit
             maps = self._make_maps(fit)
             schedules, reader, _ = choose_order(fit, fit.sizes)
-            return self._race(maps, [turn for s in schedules for turn in s.rounds], len(schedules[0].rounds), reader)
+            return self._race(maps, [turn for rounds in schedules for turn in rounds], len(schedules[0]), reader)
         finally:
             reader.close()
 
