@@ -41,7 +41,7 @@ class HoldoutRule:
     limit: float | int
     form: str = ""
 
-    def held(self, kept: pa.Table) -> NDArray[np.bool_]:
+    def leaves_out(self, kept: pa.Table) -> NDArray[np.bool_]:
         """True for each row that is left out."""
         if self.kind == "time":
             return times_in(kept, self.column, self.form) > self.limit
@@ -72,7 +72,7 @@ def read_without(graph: Mapping[Any, Any], key: Any, rule: HoldoutRule) -> tuple
     blocks = []
     for block in get_sync(dict(graph), key):
         assert block.kept is not None
-        rows = np.flatnonzero(~rule.held(block.kept))
+        rows = np.flatnonzero(~rule.leaves_out(block.kept))
         if len(rows):
             y, weight, marks = (None if a is None else a[rows] for a in (block.y, block.weight, block.marks))
             blocks.append(Block(block.X[rows], y, weight, marks=marks))

@@ -44,10 +44,14 @@ class FittedWay(NamedTuple):
     text: str
     fit: Fit
     chosen: SelectedModel
-    problem: FitProblem
     outcome: SolverResult
     residual: Residual
     local: LocalStage | None
+
+    @property
+    def problem(self) -> FitProblem:
+        """The problem that the solver has solved."""
+        return self.residual.problem
 
     @property
     def machine(self) -> LocalMachine | None:

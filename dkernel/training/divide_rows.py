@@ -11,7 +11,7 @@ are the validation rows.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -57,15 +57,15 @@ def divide_source(source: Source, recipe: Recipe, executor: Executor) -> tuple[S
     limit_of: Any = _limit_of_groups if kind == "group" else _limit_of_times
     limit, said = limit_of(read_once(source, statistic, executor, f"{key}-1"), recipe)
     rule = HoldoutRule(kind, column, limit, form)
-    result = read_once(source, _Held(rule, recipe.seed), executor, f"{key}-2")
-    rows = sum(result.held.values())
+    left_out, validation = read_once(source, _RowsLeftOut(rule, recipe.seed), executor, f"{key}-2")
+    rows = sum(left_out.values())
     if rows > MOST_SHARE * source.n_rows:
         raise DataError(
             f"holdout_by={recipe.holdout_by!r} leaves out {rows:,} of {source.n_rows:,} rows, more than half: {said}. "
             "Use another column, or a smaller holdout."
         )
-    kept = {chunk: n - result.held.get(chunk, 0) for chunk, n in enumerate(source.chunk_rows)}
-    return without(source, rule, kept), result.block(), f"{rows:,} rows, {said}, a column that is no feature"
+    kept = {chunk: n - left_out.get(chunk, 0) for chunk, n in enumerate(source.chunk_rows)}
+    return without(source, rule, kept), validation, f"{rows:,} rows, {said}, a column that is no feature"
 
 
 def held_groups(groups: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:
@@ -119,15 +119,17 @@ class _Groups(Statistic[dict[int, int], dict[int, int]]):
         return _count_rows(*hash_groups(groups_in(read_kept(block, piece), self.column)))
 
     def merge(self, left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
-        total = dict(left)
-        for each, n in right.items():
-            total[each] = total.get(each, 0) + n
+        total = _add_counts(left, right)
         if len(total) <= 2 * MOST_GROUPS:
             return total
         return {each: total[each] for each in sorted(total)[: MOST_GROUPS + 1]}
 
     def finish(self, total: dict[int, int]) -> dict[int, int]:
         return {each: total[each] for each in sorted(total)[: MOST_GROUPS + 1]}
+
+
+def _add_counts(left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
+    return left | {name: left.get(name, 0) + n for name, n in right.items()}
 
 
 def _count_rows(hashes: NDArray[np.uint64], inverse: NDArray[np.intp]) -> dict[int, int]:
@@ -161,38 +163,32 @@ def _smallest(hashes: Any, *columns: Any, most: int) -> tuple[Any, ...]:
     return tuple(None if values is None else values[order] for values in (hashes, *columns))
 
 
-@dataclass(frozen=True, eq=False)
-class _Sample:
-    """Number of held-out rows of each chunk, and a uniform sample of them in the order of their hashes."""
-
-    held: dict[int, int]
-    rows: tuple[Any, ...] = field(default=())
-
-    def block(self) -> Block:
-        """Return the sample as a block."""
-        _, X, y, weight = self.rows
-        return Block(contiguous(X), y, weight)
+_Counted = tuple[dict[int, int], tuple[Any, ...]]
+"""Number of left-out rows of each chunk, and a uniform sample of them in the order of their hashes."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Held(Statistic[_Sample, _Sample]):
+class _RowsLeftOut(Statistic[_Counted, tuple[dict[int, int], Block]]):
+    """The rows that a rule leaves out: their number in each chunk, and a sample of them."""
+
     rule: HoldoutRule
     seed: int
 
-    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Sample:  # noqa: ARG002
-        held = np.flatnonzero(self.rule.held(read_kept(block, piece)))
-        hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)[held]
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Counted:  # noqa: ARG002
+        rows = np.flatnonzero(self.rule.leaves_out(read_kept(block, piece)))
+        hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)[rows]
         at = piece.range.rows
-        X, y = block.X[at][held], block.y[at][held]  # type: ignore[index]
-        weight = None if block.weight is None else block.weight[at][held]
+        X, y = block.X[at][rows], block.y[at][rows]  # type: ignore[index]
+        weight = None if block.weight is None else block.weight[at][rows]
         if weight is not None:
             counts = weight > 0
             hashes, X, y, weight = hashes[counts], X[counts], y[counts], weight[counts]
-        return _Sample({piece.chunk: len(held)}, _smallest(hashes, X, y, weight, most=MOST_HOLDOUT))
+        return {piece.chunk: len(rows)}, _smallest(hashes, X, y, weight, most=MOST_HOLDOUT)
 
-    def merge(self, left: _Sample, right: _Sample) -> _Sample:
-        held = dict(left.held)
-        for chunk, n in right.held.items():
-            held[chunk] = held.get(chunk, 0) + n
-        rows = [None if a is None else stack([a, b]) for a, b in zip(left.rows, right.rows, strict=True)]
-        return _Sample(held, _smallest(*rows, most=MOST_HOLDOUT))
+    def merge(self, left: _Counted, right: _Counted) -> _Counted:
+        rows = [None if a is None else stack([a, b]) for a, b in zip(left[1], right[1], strict=True)]
+        return _add_counts(left[0], right[0]), _smallest(*rows, most=MOST_HOLDOUT)
+
+    def finish(self, total: _Counted) -> tuple[dict[int, int], Block]:
+        counts, (_, X, y, weight) = total
+        return counts, Block(contiguous(X), y, weight)

@@ -301,7 +301,7 @@ def _fit_way(known: Fit, chosen: SelectedModel | None, ways: Sequence[Way], open
     findings = {way.local: chosen.findings.get(way) for way in ways if way.local != "none"}
     residual = _make_residual(fit, problem, outcome)
     local = _fit_local(fit, residual, findings) if findings else None
-    return FittedWay(" or ".join(way.text for way in ways), fit, chosen, problem, outcome, residual, local)
+    return FittedWay(" or ".join(way.text for way in ways), fit, chosen, outcome, residual, local)
 
 
 def _compiled_loops(ask: Ask) -> tuple[CompiledLoop, ...]:

@@ -49,7 +49,7 @@ class Residual:
 
     Parameters
     ----------
-    fit : the problem that the global stage has solved
+    problem : the problem that the global stage has solved
     start : coefficients of the global stage
     pieces : pieces of the source, which together have all of its rows
     sampled : raw rows in memory, without the holdout
@@ -58,7 +58,7 @@ class Residual:
     key : key of the fit and its global stage
     """
 
-    fit: FitProblem
+    problem: FitProblem
     start: Coefficients
     pieces: Sequence[RowSlice]
     sampled: Block
@@ -68,7 +68,7 @@ class Residual:
 
     @classmethod
     def of(
-        cls, fit: FitProblem, v: F64, pieces: Sequence[RowSlice], survey: SurveyResult, weight: float | None
+        cls, problem: FitProblem, v: F64, pieces: Sequence[RowSlice], survey: SurveyResult, weight: float | None
     ) -> "Residual":
         """Make the residual of the global stage with these coefficients.
 
@@ -77,19 +77,20 @@ class Residual:
         v : coefficients of the global stage; the key has their digest, since a callback may end the passes early
         weight : sum of the weights of all rows; None if each row has the weight 1
         """
-        start, sampled = expand_coefficients(fit.coordinates, v), select_rows(fit.split.fitted, slice(GROUP_SAMPLE))
-        bound, key = residual_bound(fit.objective.targets, survey), f"{fit.run.key}-{array_digest(start[0])}"
-        return cls(fit, start, pieces, sampled, weight, bound, key)
+        start = expand_coefficients(problem.coordinates, v)
+        sampled = select_rows(problem.split.fitted, slice(GROUP_SAMPLE))
+        bound, key = residual_bound(problem.objective.targets, survey), f"{problem.run.key}-{array_digest(start[0])}"
+        return cls(problem, start, pieces, sampled, weight, bound, key)
 
     @property
     def objective(self) -> Objective:
         """Loss, map and targets of the global stage."""
-        return self.fit.objective
+        return self.problem.objective
 
     @property
     def run(self) -> FitRun:
         """The run of the fit."""
-        return self.fit.run
+        return self.problem.run
 
     @cached_property
     def sample(self) -> ResidualRows:
@@ -98,29 +99,26 @@ class Residual:
 
     def some(self, most: int) -> ResidualRows:
         """Return a sample of at most `most` rows outside the holdout, by a reading if the reservoir has fewer rows."""
-        fit, sizes = self.fit, self.fit.sizes
-        if most <= len(fit.split.fitted.X) or sizes.reservoir >= sizes.n:
-            return self._rows(select_rows(fit.split.fitted, slice(most)))
-        sample, key = (
-            RowSample(self.objective.seed, sizes.n, min(sizes.n, most + sizes.holdout)),
-            f"{self.key}-some-{most}",
-        )
-        rows = fit.reader.fold(sample, self.pieces, key, self.run.progress)
+        problem, sizes = self.problem, self.problem.sizes
+        if most <= len(problem.split.fitted.X) or sizes.reservoir >= sizes.n:
+            return self._rows(select_rows(problem.split.fitted, slice(most)))
+        sample = RowSample(self.objective.seed, sizes.n, min(sizes.n, most + sizes.holdout))
+        rows = problem.reader.fold(sample, self.pieces, f"{self.key}-some-{most}", self.run.progress)
         first = np.searchsorted(rows.hashes, np.uint64(max(self.objective.threshold + 1, 0)))
         return self._rows(rows.part(slice(int(first), int(first) + most)))
 
     @cached_property
     def holdout(self) -> ResidualRows:
         """The rows of the holdout."""
-        return self._rows(self.fit.split.holdout)
+        return self._rows(self.problem.split.holdout)
 
     @property
     def judges(self) -> bool:
         """True if the holdout has enough rows to compare fits."""
-        return len(self.fit.split.holdout.X) >= 50  # with fewer rows nothing is compared
+        return len(self.problem.split.holdout.X) >= 50  # with fewer rows nothing is compared
 
     def _rows(self, block: Block) -> ResidualRows:
-        objective = self.fit.on_sample
+        objective = self.problem.on_sample
         X, Y, weight, _ = objective.all_rows(block, RowSlice.whole(len(block.X)))
         ones = np.ones(len(Y)) if weight is None else weight[:, 0].astype(np.float64)
         scores = np.empty(Y.shape, np.float32)

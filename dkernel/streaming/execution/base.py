@@ -158,14 +158,6 @@ class Executor(ABC):
         """Number of processes that compute; 1 if only this process does."""
         return max(1, len(self.processes()))
 
-    def on_this_process(self) -> "Executor":
-        """An executor of the threads of this process; itself if it is one."""
-        return self
-
-    def prefers_client(self, large: bool) -> bool:  # noqa: ARG002 - no result travels
-        """True if work on rows of this process is done faster here than by workers; `large` is for a large result."""
-        return True
-
     def executor_for_local_rows(self, small: bool, large: bool) -> "Executor":  # noqa: ARG002 - it is of this process
         """The executor for work on rows of this process: the threads of this process if they are faster.
 

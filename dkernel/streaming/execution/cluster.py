@@ -53,15 +53,13 @@ class RemoteExecutor(Executor):
     in_process = False
     base_bytes = (WORKER_BASE, CLIENT_BASE)
 
-    def on_this_process(self) -> Executor:
-        return ThreadsExecutor(min(self.slots, usable_cores()))
-
     def prefers_client(self, large: bool) -> bool:
+        """True if work on rows of this process is done faster here than by workers; `large` is for a large result."""
         # The rows are here already, and it takes longer to send a large result than to make it.
         return large and usable_cores() >= self.slots
 
     def executor_for_local_rows(self, small: bool, large: bool) -> Executor:
-        return self.on_this_process() if small or self.prefers_client(large) else self
+        return ThreadsExecutor(min(self.slots, usable_cores())) if small or self.prefers_client(large) else self
 
     def received_bytes(self, n_bytes: int) -> int:
         return self.slots * n_bytes

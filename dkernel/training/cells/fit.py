@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from dkernel.losses.losses import Loss
 from dkernel.model.journal import Journal
+from dkernel.model.local.cell_machine import CellMachine
 from dkernel.model.local.cells import Cell, CellSettings, fit_cell, pack_cells, unpack_cells
 from dkernel.model.local.partition import CellTree, Visit, grow
 from dkernel.numerics.array_types import F32, F64
 from dkernel.solvers.driver import State, StateMachine, solve
 from dkernel.solvers.fit_problem import Callback
 from dkernel.streaming.execution.base import Call, Executor, Handle
-from dkernel.training.cells.rows import CellRows, CellRun, SortedRows, rows_of_cell
-from dkernel.training.residual import Residual
+from dkernel.training.cells.rows import CellRun, SortedRows, rows_of_cell
+from dkernel.training.residual import Residual, ResidualRows
 
 JUDGED_EVERY = 8  # every eighth row of a cell is a validation row for its settings
 
@@ -46,11 +47,9 @@ class CellFitter:
     mean_weight: float
     outputs: int
 
-    def cells(self, rows: CellRows, number: int) -> tuple[CellTree, list[Visit]]:
+    def cells(self, X: F32, visit: Visit, number: int) -> tuple[CellTree, list[Visit]]:
         """Cut the rows of a part into cells of at most `limit` rows."""
-        tree, visits, _ = grow(
-            rows.X, self.root, self.limit, 1, self.overlap, self.seed, visit=rows.visit, number=number
-        )
+        tree, visits, _ = grow(X, self.root, self.limit, 1, self.overlap, self.seed, visit=visit, number=number)
         return tree, [self._nearest(visit) for visit in visits]
 
     def _nearest(self, visit: Visit) -> Visit:
@@ -62,26 +61,10 @@ class CellFitter:
         some = np.sort(np.argsort(visit.depth, kind="stable")[:most])
         return Visit(visit.rows[some], visit.depth[some])
 
-    def fit(self, rows: CellRows, some: NDArray[np.int64], settings: CellSettings) -> Cell:
+    def fit(self, rows: ResidualRows, some: NDArray[np.int64], settings: CellSettings) -> Cell:
         """Fit the machine of a cell to some of these rows."""
-        weight = rows.weight[some].astype(np.float64) / self.mean_weight
+        weight = rows.weight[some] / self.mean_weight
         return fit_cell(rows.X[some], self.root, self.loss, rows.Y[some], rows.scores[some], weight, settings)
-
-
-@dataclass(frozen=True, eq=False)
-class CellFit:
-    """Fitted cells.
-
-    Parameters
-    ----------
-    tree : tree of all cells
-    cells : cells in the order of their numbers
-    history : one line for each task
-    """
-
-    tree: CellTree
-    cells: list[Cell]
-    history: list[dict[str, Any]]
 
 
 def fit_task(
@@ -95,8 +78,8 @@ def fit_task(
     """
     fitted = {}
     for part, number in parts:
-        rows = rows_of_cell(runs, part)
-        tree, visits = fitter.cells(rows, number)
+        rows, whole = rows_of_cell(runs, part)
+        tree, visits = fitter.cells(rows.X, whole, number)
         cells = [fitter.fit(rows, visit.rows, settings) for visit in visits]
         fitted[part] = {**tree.arrays(), **pack_cells(cells)}
     return fitted
@@ -106,8 +89,8 @@ def judge_task(
     fitter: CellFitter, runs: Sequence[Sequence[CellRun]], part: int, number: int, settings: CellSettings
 ) -> F64:
     """Fit a cell without its validation rows, and return their weights and losses, see `judge_settings`."""
-    rows = rows_of_cell(runs, part)
-    visit = fitter.cells(rows, number)[1][0]
+    rows, whole = rows_of_cell(runs, part)
+    visit = fitter.cells(rows.X, whole, number)[1][0]
     judged = np.zeros(len(visit.rows), bool)
     judged[np.flatnonzero(visit.own)[JUDGED_EVERY // 2 :: JUDGED_EVERY]] = True
     cell, own = fitter.fit(rows, visit.rows[~judged], settings), visit.rows[judged]
@@ -145,6 +128,10 @@ def judge_settings(
     return np.concatenate(judged, axis=1)
 
 
+FittedCells = tuple[CellMachine, list[dict[str, Any]]]
+"""The machine of all cells, and a line for each task."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CellState(State):
     """State of the fit after some parts.
@@ -157,7 +144,7 @@ class CellState(State):
     parts: tuple[dict[str, Any], ...] = ()
 
 
-class CellSolver(StateMachine[CellState, CellFit]):
+class CellSolver(StateMachine[CellState, FittedCells]):
     """Solver of all cells. Each part of the shuffle is a task, and the largest come first."""
 
     def __init__(self, residual: Residual, fitter: CellFitter, rows: SortedRows, settings: CellSettings) -> None:
@@ -180,7 +167,7 @@ class CellSolver(StateMachine[CellState, CellFit]):
         self.residual.run.progress.advance(after.history[-1]["rows"], cell=f"{after.steps}/{len(self.order)}")
         return after
 
-    def finish(self, state: CellState) -> CellFit:
+    def finish(self, state: CellState) -> FittedCells:
         fitter, tree, nu, p = self.fitter, self.rows.tree, self.settings.nu, len(self.fitter.root)
         none = CellTree(np.zeros((0, p), np.float32), np.zeros((0, 3), np.float32), np.zeros((0, 2), np.int32))
         empty = Cell(fitter.root, np.zeros((0, p), np.float32), np.zeros((0, fitter.outputs), np.float32), 1.0, nu)
@@ -188,7 +175,8 @@ class CellSolver(StateMachine[CellState, CellFit]):
         for number, part in zip(self.order, state.parts, strict=False):
             trees[number] = CellTree.build(part)
             cells[number] = unpack_cells(part, nu)
-        return CellFit(tree.join(trees), [cell for some in cells for cell in some], list(state.history))
+        together, unit = [cell for some in cells for cell in some], self.residual.objective.targets.widths
+        return CellMachine.of(self.rows.inputs, tree.join(trees), together, nu, unit), list(state.history)
 
     def load(self, journal: Journal) -> CellState:
         state = self.start()
@@ -239,7 +227,7 @@ def fit_cells(
     rows: SortedRows,
     settings: CellSettings,
     callback: Callback | None = None,
-) -> CellFit:
+) -> FittedCells:
     """Fit all cells.
 
     Parameters

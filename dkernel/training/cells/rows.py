@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.model.local.cell_machine import CellInputs
 from dkernel.model.local.partition import CellTree, Visit
-from dkernel.numerics.array_types import F32
 from dkernel.solvers.objective import Coefficients, Objective
 from dkernel.streaming.execution.base import Call, Handle
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.stored_rows import DiskFolder, StoredBlock, StoredRows, load_piece
-from dkernel.training.residual import Residual
+from dkernel.training.residual import Residual, ResidualRows
 
 PICKS = 8  # most lists of rows that a cell is picked from: with more workers a task fits several cells
 
@@ -42,25 +41,6 @@ class RowRouter:
     start: Coefficients
     inputs: CellInputs
     tree: CellTree
-
-
-@dataclass(frozen=True, eq=False)
-class CellRows:
-    """The rows that a cell learns from, in the order of their numbers.
-
-    Parameters
-    ----------
-    X : scaled features (n, p)
-    Y : targets (n, outputs);  scores : scores of the global stage (n, outputs)
-    weight : weight of each row (n,)
-    visit : all rows, and their depth in the bands
-    """
-
-    X: F32
-    Y: F32
-    scores: F32
-    weight: F32
-    visit: Visit
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +111,7 @@ class SortedRows:
             residual.run.progress.phase("sort rows to cells", self._n)
             handle = self.executor.keep(self._router, f"{self.key}-router")
             disk = residual.run.disk_folder(self.key)
-            self._runs, counts = residual.fit.reader.leave_each(
+            self._runs, counts = residual.problem.reader.leave_each(
                 write_run,
                 f"{self.key}-run",
                 residual.run.progress,
@@ -217,9 +197,11 @@ def _rows(block: Block, piece: RowSlice, router: RowRouter) -> NDArray[Any]:
     return out
 
 
-def rows_of_cell(lists: Sequence[Sequence[CellRun]], cell: int) -> CellRows:
-    """Collect the rows of a cell from all runs, in the order of their numbers; runs on a worker."""
+def rows_of_cell(lists: Sequence[Sequence[CellRun]], cell: int) -> tuple[ResidualRows, Visit]:
+    """Collect the rows of a cell from all runs in the order of their numbers, with scaled features and their depth in
+    the bands; runs on a worker."""
     rows = np.concatenate([run.part(cell) for runs in lists for run in runs])
     rows = rows[np.argsort(rows["number"], kind="stable")]
     X, Y, scores = (np.ascontiguousarray(rows[name]) for name in ("X", "Y", "scores"))
-    return CellRows(X, Y, scores, rows["weight"].copy(), Visit(np.arange(len(rows)), rows["depth"].copy()))
+    visit = Visit(np.arange(len(rows)), rows["depth"].copy())
+    return ResidualRows(X, Y, rows["weight"].astype(np.float64), scores), visit

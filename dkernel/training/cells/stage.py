@@ -154,7 +154,7 @@ class CellStage(Stage):
     ) -> LocalStage:
         """Cut the rows into cells, choose settings on a few, fit all cells, and keep them if the holdout improves."""
         residual.run.progress.phase("prepare cells")
-        n, journal, moments = residual.fit.sizes.n, residual.run.journal, survey.moments
+        n, journal, moments = residual.problem.sizes.n, residual.run.journal, survey.moments
         scaling = survey.scaling("standard")
         inputs = CellInputs(scaling.shift, np.where(moments.variance > 0, scaling.factor, 0.0))
         limit, overlap, partitions = cell_sizes(recipe)
@@ -200,10 +200,9 @@ class CellStage(Stage):
                 f"({error:.2g})"
             )
             return LocalStage(None, [], {"loss_before": before, "loss": after}, why)
-        fit = fit_cells(residual, fitter, rows, settings, callback)
+        machine, history = fit_cells(residual, fitter, rows, settings, callback)
         rows.close()
-        machine = CellMachine.of(rows.inputs, fit.tree, fit.cells, settings.nu, residual.objective.targets.widths)
-        return _judge(residual, machine, fit.history, settings)
+        return _judge(residual, machine, history, settings)
 
     def update(
         self,
@@ -250,7 +249,7 @@ def _judge(
     facts: dict[str, Any] = {"cells": cells, "rows": rows, "width": settings.width, "ridge": settings.ridge}
     facts |= {"smoothness": settings.nu, "rounds": settings.rounds}
     words = f"{cells:,} cells of {rows / cells:,.0f} rows, {_words(settings)}"
-    own = machine.scores(residual.fit.split.holdout.X) / machine.unit
+    own = machine.scores(residual.problem.split.holdout.X) / machine.unit
     scores = (residual.holdout.scores + own).astype(np.float32)
     return LocalStage.judge(machine, history, facts, words, residual, scores)
 

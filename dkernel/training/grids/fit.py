@@ -18,7 +18,7 @@ from dkernel.data.block import Block
 from dkernel.losses.smoothing import SmoothedLoss, window_widths
 from dkernel.model.journal import Journal
 from dkernel.model.local.binning import Binning, add_sums
-from dkernel.model.local.grid_machine import GridSettings, pack_tables, unpack_tables
+from dkernel.model.local.grid_machine import GridMachine, GridSettings, pack_tables, unpack_tables
 from dkernel.model.local.grids import COUNT_BITS, FixedPoint, Tables, code_bits, group_size, learn_group
 from dkernel.model.local.inputs import GridInputs
 from dkernel.numerics.array_types import F32
@@ -81,16 +81,6 @@ class BinSums:
 
 
 @dataclass(frozen=True, eq=False)
-class _GridRows:
-    """A piece in the form that all rounds need: inputs of the grids, targets, weights, and the rows to learn from."""
-
-    X: F32
-    Y: F32
-    weight: F32 | None
-    keep: NDArray[np.bool_]
-
-
-@dataclass(frozen=True, eq=False)
 class GridRound(ExactStatistic[BinSums]):
     """The sums of the residuals in the bins of a group of grids.
 
@@ -118,27 +108,27 @@ class GridRound(ExactStatistic[BinSums]):
         return BinSums(np.zeros((bins, outputs + 1), np.int64), partial=partial)
 
     def add(self, total: BinSums, block: Block, piece: RowSlice, broadcast: Turn) -> bool:
-        rows = self._rows(block, piece)
-        S = self._scores(rows, block, piece, broadcast)
+        X, Y, given, keep = self._rows(block, piece)
+        S = self._scores(X, block, piece, broadcast)
         if S is None:
             return False
         loss = self.objective.loss
         smooth = SmoothedLoss(loss, broadcast.width) if broadcast.width else loss
-        residual = -smooth.derivative(rows.Y, S) / np.float32(smooth.curvature)
-        values = self.fixed.rows(residual, rows.weight)
-        values[~rows.keep] = 0
+        residual = -smooth.derivative(Y, S) / np.float32(smooth.curvature)
+        values = self.fixed.rows(residual, given)
+        values[~keep] = 0
         if total.partial is not None and total.rows + piece.n >= 1 << COUNT_BITS:
             self.fixed.unpack(total.partial, total.table)
             total.rows = 0
         sums = total.table if total.partial is None else total.partial
         part = self.part(broadcast.number)
-        add_sums(part.codes(rows.X.T), part.starts, values, sums)
+        add_sums(part.codes(X.T), part.starts, values, sums)
         total.rows += piece.n
-        weight = rows.keep.astype(np.float64) if rows.weight is None else rows.weight[:, 0].astype(np.float64)
-        total.loss += _exact(float(weight @ loss.value(rows.Y, S).sum(axis=1, dtype=np.float64)))
-        total.right += _exact(count_correct(self.objective.targets, rows.Y[rows.keep], S[rows.keep]))
+        weight = keep.astype(np.float64) if given is None else given[:, 0].astype(np.float64)
+        total.loss += _exact(float(weight @ loss.value(Y, S).sum(axis=1, dtype=np.float64)))
+        total.right += _exact(count_correct(self.objective.targets, Y[keep], S[keep]))
         total.weight += _exact(float(weight.sum()))
-        total.n += int(np.count_nonzero(rows.keep))
+        total.n += int(np.count_nonzero(keep))
         return True
 
     def finish(self, total: BinSums) -> BinSums:
@@ -156,17 +146,18 @@ class GridRound(ExactStatistic[BinSums]):
         """Return the grids of a group."""
         return self.binning.part(number * self.group, (number + 1) * self.group)
 
-    def _rows(self, block: Block, piece: RowSlice) -> _GridRows:
+    def _rows(self, block: Block, piece: RowSlice) -> tuple[F32, F32, F32 | None, NDArray[np.bool_]]:
+        """Return the rows of a piece as `Objective.all_rows` does, with the inputs of the grids instead of features."""
         name = "rows", piece.number
-        rows: _GridRows | None = process_cache.get(self.run, name)
+        rows: tuple[F32, F32, F32 | None, NDArray[np.bool_]] | None = process_cache.get(self.run, name)
         if rows is None:
-            X, Y, weight, keep = self.objective.all_rows(block, piece)
-            rows = _GridRows(self.inputs(X), Y, weight, keep)
+            features, Y, weight, keep = self.objective.all_rows(block, piece)
+            rows = self.inputs(features), Y, weight, keep
             if self.keep_rows:
                 process_cache.put(self.run, name, rows)
         return rows
 
-    def _scores(self, rows: _GridRows, block: Block, piece: RowSlice, turn: Turn) -> F32 | None:
+    def _scores(self, X: F32, block: Block, piece: RowSlice, turn: Turn) -> F32 | None:
         """Return the scores of the rows of a piece before a round, (n, outputs); None if they are lost."""
         name = "scores", piece.number
         known: tuple[int, F32] | None = process_cache.get(self.run, name)
@@ -180,7 +171,7 @@ class GridRound(ExactStatistic[BinSums]):
         else:
             return None
         if changes is not None:
-            grids.add_scores(rows.X.T, changes.coef, changes.unit, scores)
+            grids.add_scores(X.T, changes.coef, changes.unit, scores)
         process_cache.put(self.run, name, (turn.number, scores))
         return scores
 
@@ -192,21 +183,8 @@ def _exact(value: float) -> int:
     return round(value * 2.0**LOSS_DIGITS)
 
 
-@dataclass(frozen=True, eq=False)
-class GridFit:
-    """Fitted grids.
-
-    Parameters
-    ----------
-    binning, tables : binning and tables of the grids that are kept
-    scores : scores of the holdout, float32 (rows, outputs)
-    history : a line for each round
-    """
-
-    binning: Binning
-    tables: Tables
-    scores: F32
-    history: list[dict[str, Any]]
+FittedGrids = tuple[GridMachine, F32, list[dict[str, Any]]]
+"""The machine of the grids that are kept, scores of the holdout (rows, outputs), and a line for each round."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -229,7 +207,7 @@ class GridState(State):
     bytes: int = 0
 
 
-class GridSolver(StateMachine[GridState, GridFit]):
+class GridSolver(StateMachine[GridState, FittedGrids]):
     """Solver of all grids, one group after the other; each group takes a reading.
 
     Parameters
@@ -249,8 +227,8 @@ class GridSolver(StateMachine[GridState, GridFit]):
         room: int | None,
         reading: RepeatedReading,
     ) -> None:
-        self.residual, self.settings, self.room, self.reading = residual, settings, room, reading
-        outputs, n = residual.objective.targets.outputs, residual.fit.sizes.n
+        self.residual, self.settings, self.seed, self.room, self.reading = residual, settings, seed, room, reading
+        outputs, n = residual.objective.targets.outputs, residual.problem.sizes.n
         self._bin_bytes = 2.125 * outputs
         group = group_size(n_grids, outputs, code_bits(n, outputs))
         self.rounds = -(-n_grids // group)
@@ -266,7 +244,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
             group,
             self.fixed,
             reading.run,
-            residual.fit.reader.keep,
+            residual.problem.reader.keep,
         )
         self.handle = residual.run.executor.keep(self.statistic, f"{reading.run}-statistic")
         self.tables: list[Tables] = []  # tables of the groups so far; a group that is fitted again has the same
@@ -287,11 +265,13 @@ class GridSolver(StateMachine[GridState, GridFit]):
         change = learn_group(part, sums.table, self.fixed, ridge, self.sample.T, residual.sample.weight)
         return self._after(state, change, _line(residual, sums, state.steps * self.statistic.group + part.n_grids))
 
-    def finish(self, state: GridState) -> GridFit:
+    def finish(self, state: GridState) -> FittedGrids:
         self.residual.run.executor.release([self.handle])
         kept = max(state.kept, 1)  # the first group is judged even if it gains nothing
         grids, tables = self.statistic.binning.part(0, kept * self.statistic.group), Tables.joined(self.tables[:kept])
-        return GridFit(grids, tables, state.kept_scores, list(state.history))
+        unit = self.residual.objective.targets.widths
+        machine = GridMachine(self.statistic.inputs, self.settings, self.seed, grids.bits, tables, unit)
+        return machine, state.kept_scores, list(state.history)
 
     def load(self, journal: Journal) -> GridState | None:
         state = self.start()
@@ -359,7 +339,7 @@ def fit_grids(
     seed: int,
     room: int | None = None,
     callback: Callback | None = None,
-) -> GridFit:
+) -> FittedGrids:
     """Fit grids.
 
     Parameters
@@ -367,7 +347,7 @@ def fit_grids(
     n_grids, seed, room : as in `GridSolver`
     callback : called with the line of each round; if it returns True the fit ends
     """
-    with RepeatedReading(residual.fit.reader, residual.pieces, f"{residual.key}-{STAGE}") as reading:
+    with RepeatedReading(residual.problem.reader, residual.pieces, f"{residual.key}-{STAGE}") as reading:
         solver = GridSolver(residual, inputs, settings, n_grids, seed, room, reading)
         return solve(solver, residual.run.journal, callback)
 

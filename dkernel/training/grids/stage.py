@@ -180,11 +180,11 @@ class GridStage(Stage):
     ) -> LocalStage:
         """Search settings on a sample, and fit groups of grids while the holdout improves; keep them if it does."""
         residual.run.progress.phase("prepare grids")
-        source, outputs = residual.fit.reader.source, residual.objective.targets.outputs
+        source, outputs = residual.problem.reader.source, residual.objective.targets.outputs
         groups = category_groups(source, residual.sampled.X, recipe.settings(Grids).one_hot)
         inputs = GridInputs(survey.moments.mean, groups)
         settings = first_settings(inputs, survey.scaling("standard"))
-        sizes = replace(residual.fit.sizes, components=residual.objective.components.map.n_components)
+        sizes = replace(residual.problem.sizes, components=residual.objective.components.map.n_components)
         n_grids = limit_grids(recipe, sizes, outputs)
         if residual.judges:
             residual.run.progress.phase("search the settings of grids")
@@ -199,14 +199,13 @@ class GridStage(Stage):
         rounds = -(-n_grids // group_size(n_grids, outputs, code_bits(sizes.n, outputs)))
         residual.run.progress.phase("grids", sum(piece.n for piece in residual.pieces) * rounds)
         room = grid_room(recipe, sizes, outputs)
-        fit = fit_grids(residual, inputs, settings, n_grids, recipe.seed, room, callback)
-        kept = fit.binning.n_grids
-        unit, used = residual.objective.targets.widths, float(np.count_nonzero(fit.binning.inverse) / kept)
-        machine = GridMachine(inputs, settings, recipe.seed, fit.binning.bits, fit.tables, unit)
-        facts: dict[str, Any] = {"grids": kept, "ridge": settings.ridge, "used": used, "groups": len(inputs.groups)}
-        words = f"{kept:,} grids of {used:.1f} of {inputs.n_out} inputs"
+        machine, scores, history = fit_grids(residual, inputs, settings, n_grids, recipe.seed, room, callback)
+        n_fitted = machine.binning.n_grids
+        used = float(np.count_nonzero(machine.binning.inverse) / n_fitted)
+        facts: dict[str, Any] = {"grids": n_fitted, "ridge": settings.ridge, "used": used, "groups": len(inputs.groups)}
+        words = f"{n_fitted:,} grids of {used:.1f} of {inputs.n_out} inputs"
         words += f", categories {named}" if (named := _in_words(groups, feature_names(source))) else ""
-        return LocalStage.judge(machine, fit.history, facts, words, residual, fit.scores)
+        return LocalStage.judge(machine, history, facts, words, residual, scores)
 
     def update(
         self,
@@ -231,7 +230,7 @@ def _search(
     residual: Residual, inputs: GridInputs, recipe: Recipe, settings: GridSettings, n_grids: int
 ) -> tuple[F64, F64, F32]:
     """Search settings for the targets, and from there for the residual, from which alone a search learns less."""
-    rows = tried_rows(residual.fit.sizes.n, inputs.n_out, n_grids)
+    rows = tried_rows(residual.problem.sizes.n, inputs.n_out, n_grids)
     trials = _trials(residual, inputs, recipe.seed, rows)
     found, scores = search_settings(trials.alone(), settings)
     if not recipe.constant_map:

@@ -1,6 +1,7 @@
 """The numbers that gamma="auto", "median" and "scale" stand for, from the data."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,41 +15,37 @@ from dkernel.numerics.rows import numbers_in
 from dkernel.streaming.survey import SurveyResult
 
 
-class Gammas:
-    """The numbers of gamma="median", "scale" and "auto", for all columns or for those of a part of the kernel.
+def gamma_rule(recipe: Recipe, survey: SurveyResult, scaling: Scaling, rows: Any) -> Callable[..., float]:
+    """Return the function that finds the numbers of gamma="median", "scale" and "auto", for all columns or for some.
 
     Parameters
     ----------
     rows : rows before their scaling
     """
 
-    def __init__(self, recipe: Recipe, survey: SurveyResult, scaling: Scaling, rows: Any) -> None:
-        self.recipe, self.survey, self.scaling, self.rows = recipe, survey, scaling, rows
-        self.medians: dict[tuple[str, tuple[int, ...] | None], float] = {}
+    @cache
+    def median(metric: str, columns: tuple[int, ...] | None) -> float:
+        X = numbers_in(scaling.apply(rows, "float64" if rows.dtype == np.float64 else "float32")).astype(np.float64)
+        return median_distance(X if columns is None else X[:, columns], metric)
 
-    def gamma(self, factor: float, metric: str, word: str, columns: Sequence[int] | None = None) -> float:
+    def gamma(factor: float, metric: str, word: str, columns: Sequence[int] | None = None) -> float:
         """Return the number for a word; "auto" is `factor` times the median value."""
-        value_or_word = requested_rule(self.recipe, word)
+        value_or_word = requested_rule(recipe, word)
         if isinstance(value_or_word, float):
             return value_or_word
         if value_or_word == "scale":
-            if self.survey.largest is not None:  # sparse rows
+            if survey.largest is not None:  # sparse rows
                 raise UnsupportedError(
                     "gamma='scale' is the variance of all numbers together, which sparse rows are mostly without. Use "
                     "gamma='median', 'auto' or a number."
                 )
-            p = self.rows.shape[1] if columns is None else len(columns)
-            return 1.0 / (p * _variance(self.scaling, self.survey, columns))
-        median = self._median(metric, None if columns is None else tuple(columns))
-        value = 1.0 / (2.0 * median**2) if metric == "l2" else 1.0 / median
+            p = rows.shape[1] if columns is None else len(columns)
+            return 1.0 / (p * _variance(scaling, survey, columns))
+        distance = median(metric, None if columns is None else tuple(columns))
+        value = 1.0 / (2.0 * distance**2) if metric == "l2" else 1.0 / distance
         return value * factor if value_or_word == "auto" else value
 
-    def _median(self, metric: str, columns: tuple[int, ...] | None) -> float:
-        if (metric, columns) not in self.medians:
-            dtype = "float64" if self.rows.dtype == np.float64 else "float32"
-            X = numbers_in(self.scaling.apply(self.rows, dtype)).astype(np.float64)
-            self.medians[metric, columns] = median_distance(X if columns is None else X[:, columns], metric)
-        return self.medians[metric, columns]
+    return gamma
 
 
 def requested_rule(recipe: Recipe, word: str) -> str | float:

@@ -1,6 +1,6 @@
 """The candidates of a choice: every kernel, scaling and gamma that a recipe leaves open."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from dkernel.numerics.layout import Layout
 from dkernel.numerics.object_values import number_columns
 from dkernel.numerics.rows import n_terms
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.selection.bandwidth import Gammas, requested_rule
+from dkernel.training.selection.bandwidth import gamma_rule, requested_rule
 from dkernel.training.selection.candidates import Candidate
 from dkernel.training.selection.metric_learning import learnable_metric
 
@@ -67,7 +67,7 @@ class CandidateSpace:
         self.unscaled = None if encoding is None else encoding.unscaled
         self.layout = Layout.of(rows.X)
         self.p = n_terms(rows.X)
-        self.gammas: dict[Scaling, Gammas] = {}
+        self.gammas: dict[Scaling, Callable[..., float]] = {}
 
     def candidates(self) -> list[Candidate]:
         """Make a candidate for every family, scale and gamma that is open."""
@@ -100,11 +100,11 @@ class CandidateSpace:
     def _bind(self, family: Kernel, scaling: Scaling, factors: Sequence[float], **others: Any) -> list[Candidate]:
         # All candidates of a scaling share a median, which takes longest for wide rows.
         if scaling not in self.gammas:
-            self.gammas[scaling] = Gammas(self.recipe, self.survey, scaling, self.rows.X[:SCALED_ROWS])
+            self.gammas[scaling] = gamma_rule(self.recipe, self.survey, scaling, self.rows.X[:SCALED_ROWS])
         rule = self.gammas[scaling]
         if len(self.grid(family)) == 1:
             factors = (1.0,)
-        return [Candidate(family, family.bind(partial(rule.gamma, f)), scaling, f, **others) for f in factors]
+        return [Candidate(family, family.bind(partial(rule, f)), scaling, f, **others) for f in factors]
 
     def at_multiples(self, candidate: Candidate, multiples: Sequence[float]) -> list[Candidate]:
         """Return the candidate with these multiples of its gamma."""
