@@ -45,9 +45,7 @@ from dkernel.training.missing_values import with_missing_values
 from dkernel.training.planning.memory_plan import Plan
 from dkernel.training.residual import Residual
 from dkernel.training.selection.candidates import SelectedModel
-from dkernel.training.selection.descent import SettingIndex
 from dkernel.training.selection.ways import GRIDS_ALONE, Way, open_ways
-from dkernel.training.stage_result import LocalStage
 from dkernel.training.stages import Fit, choose_model, learn_labels, prepare_problem, read_survey
 
 MANY_FOR_GRIDS = 2**16  # rows above which grids are fitted to all rows before any race
@@ -300,7 +298,9 @@ def _fit_way(known: Fit, chosen: SelectedModel | None, ways: Sequence[Way], open
     problem = replace(problem, setup=problem.setup.without_factors())  # no later stage needs them
     findings = {way.local: chosen.findings.get(way) for way in ways if way.local != "none"}
     residual = _make_residual(fit, problem, outcome)
-    local = _fit_local(fit, residual, findings) if findings else None
+    local = fit_local(residual, fit.survey, fit.recipe, findings) if findings else None
+    if local is not None:
+        residual.run.note("local", local.why)
     return FittedWay(" or ".join(way.text for way in ways), fit, chosen, outcome, residual, local)
 
 
@@ -338,18 +338,6 @@ def _make_residual(fit: Fit, problem: FitProblem, outcome: SolverResult) -> Resi
     weight = fit.targets.weight(fit.recipe.class_weight, fit.counts, fit.survey.weight) if weighted else None
     pieces = local_pieces(fit.ask.units, problem.schedules[0] if problem.reader.on_disk else ())
     return Residual.of(problem, outcome.v, pieces, fit.survey, weight)
-
-
-def _fit_local(fit: Fit, residual: Residual, stages: Mapping[str, SettingIndex | None]) -> LocalStage:
-    """Fit these local stages to the residual, and return the best.
-
-    Parameters
-    ----------
-    stages : local stage -> settings from which its search begins
-    """
-    local = fit_local(residual, fit.survey, fit.recipe, stages)
-    residual.run.note("local", local.why)
-    return local
 
 
 def format_alpha(alpha: float, tried: Mapping[str, float], sample: Mapping[str, float]) -> str:

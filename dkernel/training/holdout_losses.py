@@ -12,6 +12,11 @@ from dkernel.numerics.array_types import F32, F64
 from dkernel.solvers.targets import Targets
 
 
+def judge_rows(loss: Loss, Y: F32, scores: F32) -> F64:
+    """Return the loss of each row, of all outputs together, for targets and scores (rows, outputs)."""
+    return np.asarray(loss.judging_value(Y, scores).sum(axis=1, dtype=np.float64))
+
+
 @dataclass(frozen=True, eq=False)
 class HoldoutLosses:
     """The losses of the rows of the holdout for the scores of one fit.
@@ -36,7 +41,7 @@ class HoldoutLosses:
         wrong = targets.wrong(Y, scores).astype(np.float64) if by_loss and targets.classes is not None else None
         return cls(
             loss.text if by_loss else loss.scoring,
-            loss.judging_value(Y, scores).sum(axis=1, dtype=np.float64),
+            judge_rows(loss, Y, scores),
             wrong,
             weight,
         )

@@ -19,6 +19,7 @@ from dkernel.solvers.driver import State, StateMachine, solve
 from dkernel.solvers.fit_problem import Callback
 from dkernel.streaming.execution.base import Call, Executor, Handle
 from dkernel.training.cells.rows import CellRun, SortedRows, rows_of_cell
+from dkernel.training.holdout_losses import judge_rows
 from dkernel.training.residual import Residual, ResidualRows
 
 JUDGED_EVERY = 8  # every eighth row of a cell is a validation row for its settings
@@ -95,7 +96,7 @@ def judge_task(
     judged[np.flatnonzero(visit.own)[JUDGED_EVERY // 2 :: JUDGED_EVERY]] = True
     cell, own = fitter.fit(rows, visit.rows[~judged], settings), visit.rows[judged]
     scores = rows.scores[own], (rows.scores[own] + cell.scores(rows.X[own])).astype(np.float32)
-    losses = [fitter.loss.judging_value(rows.Y[own], S).sum(axis=1, dtype=np.float64) for S in scores]
+    losses = [judge_rows(fitter.loss, rows.Y[own], S) for S in scores]
     return np.array([rows.weight[own], *losses])
 
 

@@ -23,6 +23,7 @@ from dkernel.model.local.inputs import GridInputs
 from dkernel.numerics.array_types import F32, F64, I64
 from dkernel.numerics.threads import for_each
 from dkernel.training.grids.fit import RESIDUAL_WIDTHS
+from dkernel.training.holdout_losses import judge_rows
 
 STEPS = 10  # short fits of a search
 TRIED_GRIDS = 256  # grids of a short fit, in groups of an eighth
@@ -80,8 +81,7 @@ class GridTrials:
 
     def losses(self, scores: F32) -> F64:
         """Return the loss of each validation row for these scores."""
-        values = self.loss.judging_value(self.judged.Y, scores)
-        return np.asarray(values.reshape(len(values), -1).sum(axis=1, dtype=np.float64))
+        return judge_rows(self.loss, self.judged.Y, scores)
 
     def mean_loss(self, scores: F32) -> float:
         """Return the mean loss of the validation rows."""

@@ -6,7 +6,6 @@ from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.data.source import Source
@@ -16,13 +15,14 @@ from dkernel.model.local.base import LocalMachine
 from dkernel.model.local_settings import LocalSettings
 from dkernel.model.model import Model
 from dkernel.model.recipe import Recipe
-from dkernel.numerics.array_types import F64
+from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.loops import CompiledLoop
 from dkernel.solvers.fit_problem import Callback
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.cost import Cost
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.survey import SurveyResult
+from dkernel.training.holdout_losses import judge_rows
 from dkernel.training.residual import Residual, ResidualRows
 from dkernel.training.selection.descent import SettingIndex
 from dkernel.training.selection.evaluation import FitValidationSplit, StageScores
@@ -42,10 +42,9 @@ class RaceObjective:
     targets: Targets
     prepared: dict[str, Any]
 
-    def losses(self, split: FitValidationSplit, scores: NDArray[np.floating]) -> F64:
+    def losses(self, split: FitValidationSplit, scores: F32) -> F64:
         """Return the loss of each validation row."""
-        values = self.loss.judging_value(self.targets.of(split.y_judged), scores)
-        return np.asarray(values.reshape(len(values), -1).sum(axis=1, dtype=np.float64))
+        return judge_rows(self.loss, self.targets.of(split.y_judged), scores)
 
 
 def constant_scores(split: FitValidationSplit, targets: Targets, rows: int) -> StageScores:
