@@ -10,7 +10,7 @@ from dkernel.data import Source
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.model.recipe import Recipe
-from dkernel.training.divide_rows import held_groups
+from dkernel.training.divide_rows import mask_groups
 
 
 def hold_out_groups(
@@ -29,7 +29,7 @@ def hold_out_groups(
     groups = np.asarray(groups)
     if groups.ndim != 1 or len(groups) != X.shape[0]:
         raise DataError(f"groups has the shape {groups.shape} and X has {X.shape[0]} rows: one for each row is needed.")
-    held = held_groups(groups, recipe)
+    held = mask_groups(groups, recipe)
 
     def some(rows: Any) -> tuple[Any, Any, Any]:
         return tuple(None if part is None else _rows(part, rows) for part in (X, y, sample_weight))  # type: ignore[return-value]

@@ -119,7 +119,7 @@ class OneClassSVM(OutlierMixin, LinearCoefficients, Embedding):
                     statistic,
                     executor,
                     f"{key}-{self.n_iter_}",
-                    held=True,
+                    large=True,
                     broadcast=(path.points, path.width),
                 )
                 self.n_iter_ += 1

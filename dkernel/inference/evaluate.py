@@ -73,7 +73,7 @@ def evaluate_model(
     statistic = WithUnseen(statistic, model.reading)
     executor.group = lambda: phase_group(shown.now)
     key = f"dkernel-{compute_digest(model)[:16]}-{source.token}"
-    figures, unseen = read_once(source, statistic, executor, key, held=True, progress=shown)
+    figures, unseen = read_once(source, statistic, executor, key, large=True, progress=shown)
     unseen.warn()
     return {**figures, **({"filled": unseen.filled} if unseen.filled else {})}
 

@@ -241,16 +241,16 @@ class LBFGS(Batch):
 
     def _turn(self, state: BatchState) -> BatchState:
         """Set the direction of the two-loop recursion, one for each α."""
-        q, kept = state.gradient.copy(), []
+        q, terms = state.gradient.copy(), []
         for s, y in reversed(state.pairs):
             product = self._dot(s, y)
             # A pair without curvature says nothing, such as one of an α that did not move.
             rho = np.where(product > 1e-14 * self._dot(y, y), 1.0 / np.where(product > 0, product, 1.0), 0.0)
             a = rho * self._dot(s, q)
             q -= self._heads(a) * y
-            kept.append((s, y, rho, a))
+            terms.append((s, y, rho, a))
         z = self._solve(q) / self.path.loss.curvature
-        for s, y, rho, a in reversed(kept):
+        for s, y, rho, a in reversed(terms):
             z += self._heads(a - rho * self._dot(y, z)) * s
         plain = self._solve(state.gradient)
         decrement = np.sqrt(np.maximum(self._dot(state.gradient, plain), 0.0))

@@ -67,8 +67,8 @@ def choice_flops(recipe: Recipe, flops: float) -> float:
     >>> [choice_flops(Recipe(effort=effort), 1e12) / 1e9 for effort in EFFORTS]
     [50.0, 200.0, 800.0]
     """
-    wanted = EFFORTS[recipe.effort] * max(CHOICE * flops, LEAST_CHOICE)
-    return min(wanted, CHOICE_PART * core_seconds_limit(recipe) * SPEEDS["choice"])
+    flops_of_effort = EFFORTS[recipe.effort] * max(CHOICE * flops, LEAST_CHOICE)
+    return min(flops_of_effort, CHOICE_PART * core_seconds_limit(recipe) * SPEEDS["choice"])
 
 
 def is_within_budget(recipe: Recipe, cost: Cost, others: Iterable[Cost]) -> bool:

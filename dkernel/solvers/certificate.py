@@ -29,16 +29,16 @@ def certificate(
     c, p = len(map.landmarks), n_terms(map.landmarks)
     # The mean over 2,000 rows is within a few percent of that over all rows, and takes a hundredth of a fit's flops.
     rows = int(min(len(X), 2000, max(0.01 * flops / (c * c + pass_flops(1, p, c)), 100)))
-    X, own = X[:rows], NystromMap(map.kernel, map.landmarks)  # its squares end with this function
-    left = own.residual(X) if known is None else np.maximum(own.beyond(X, known[1]), 0.0)
+    X, nystrom = X[:rows], NystromMap(map.kernel, map.landmarks)  # its squares end with this function
+    residual = nystrom.residual(X) if known is None else np.maximum(nystrom.beyond(X, known[1]), 0.0)
     mean = float(np.mean(map.kernel.diag(wide(X))))
     figures = {
-        "trace_error": float(np.mean(left)),
-        "trace_share": float(np.mean(left)) / mean if mean > 0 else 0.0,
-        "trace_largest": float(left.max()),
+        "trace_error": float(np.mean(residual)),
+        "trace_share": float(np.mean(residual)) / mean if mean > 0 else 0.0,
+        "trace_largest": float(residual.max()),
         "trace_rows": rows,
     }
     if known is not None:
         return {**figures, "effective_rank": float(np.trace(known[0]) ** 2 / np.vdot(known[0], known[0]))}
     # The rank takes a square of the landmarks.
-    return figures if c > MOST_DENSE else {**figures, "effective_rank": own.effective_rank}
+    return figures if c > MOST_DENSE else {**figures, "effective_rank": nystrom.effective_rank}

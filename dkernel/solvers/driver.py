@@ -127,13 +127,13 @@ class Solver(StateMachine[S, SolverResult]):
     def __init__(self, fit: FitProblem) -> None:
         self.fit, self.key = fit, f"{fit.run.key}-fit"
         self._shown = ""
-        self._kept: dict[str, Handle] = {}
+        self._handles: dict[str, Handle] = {}
         self._holdout: KeptBlock | None = None
 
     def close(self) -> None:
         """Let the workers forget what the solver has given them."""
-        self.fit.run.executor.release(self._kept.values())
-        self._kept.clear()
+        self.fit.run.executor.release(self._handles.values())
+        self._handles.clear()
         if self._holdout is not None:
             self._holdout.close()
 
@@ -146,11 +146,11 @@ class Solver(StateMachine[S, SolverResult]):
         name : name in the keys of the tasks
         """
         fit, executor, kind, key = self.fit, self.fit.run.executor, type(statistic).__name__, f"{self.key}-{name}"
-        if kind not in self._kept:  # every reading of a solver needs it again
-            self._kept[kind] = executor.keep(statistic, f"{self.key}-{kind}")
+        if kind not in self._handles:  # every reading of a solver needs it again
+            self._handles[kind] = executor.keep(statistic, f"{self.key}-{kind}")
         broadcast = executor.keep(value, key)
         total = fit.reader.fold(
-            statistic, fit.pieces, key, fit.run.progress, handle=self._kept[kind], broadcast=broadcast
+            statistic, fit.pieces, key, fit.run.progress, handle=self._handles[kind], broadcast=broadcast
         )
         executor.release([broadcast])
         return total

@@ -272,11 +272,11 @@ class _AlphaSearch:
         merit = self.objective.targets.merit(right, int(count))
         self.figures[alpha] = {"loss": loss / weight, "rows": int(count), **merit}
 
-    def _of_all_components(self, v: F64, kept: NDArray[np.bool_]) -> F64:
+    def _of_all_components(self, v: F64, fitted: NDArray[np.bool_]) -> F64:
         """Coefficients of all components and the intercept; those that were left out, or not looked at, are 0."""
         coef = self.matrix.coordinates.expand(v[:-1])
         all_of_them = np.zeros((self.components + 1, v.shape[1]))
-        all_of_them[np.flatnonzero(kept) if self.matrix.expands else slice(len(coef))] = coef
+        all_of_them[np.flatnonzero(fitted) if self.matrix.expands else slice(len(coef))] = coef
         all_of_them[-1] = v[-1]
         return all_of_them
 

@@ -49,16 +49,16 @@ class GramSum:
         with np.errstate(over="ignore"):  # the factorization needs the sum of its squares
             squares = np.square(len(self.gram) * np.diagonal(self.gram).astype(np.float64))
         check_finite(kernel, "products of columns", squares, self.moment)
-        n, held = len(self.gram), self.gram
-        gram = held if held.dtype == np.float64 else np.empty((n, n))
+        n, sums = len(self.gram), self.gram
+        gram = sums if sums.dtype == np.float64 else np.empty((n, n))
 
         def mirror(first: int) -> None:
-            own = slice(first, min(first + MIRRORED, n))
-            if gram is not held:
-                gram[own, : own.stop] = held[own, : own.stop]
-            gram[: own.stop, own] = gram[own, : own.stop].T
-            below = np.tril(gram[own, own].T)
-            gram[own, own] = below + np.tril(below, -1).T
+            rows = slice(first, min(first + MIRRORED, n))
+            if gram is not sums:
+                gram[rows, : rows.stop] = sums[rows, : rows.stop]
+            gram[: rows.stop, rows] = gram[rows, : rows.stop].T
+            below = np.tril(gram[rows, rows].T)
+            gram[rows, rows] = below + np.tril(below, -1).T
 
         for_each(mirror, range(0, n, MIRRORED), min(usable_cores(), MIRRORS))
         return GramSum(gram, self.moment, self.energy, self.weight)

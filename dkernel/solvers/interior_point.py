@@ -57,7 +57,7 @@ class _BoxedProgram:
         self.origin, sides = loss.sides(y, self.w)
         self.sign, self.upper, self.cost = (np.stack(part) for part in zip(*sides, strict=True))
         # Both distances to the walls are kept: upper - x is nothing but rounding where x is near it.
-        self.x, self.left = self.upper / 2, self.upper / 2
+        self.x, self.slack = self.upper / 2, self.upper / 2
         self.b = 0.0
         self._move()
         # The multipliers begin where z - t is the gradient. A misfit would fall no faster than the barriers, and at a
@@ -89,36 +89,36 @@ class _BoxedProgram:
         primal = float(self.w @ self.loss.value(self.y, s)) + norm / 2
         # The costs of the origin are those of a quantile's lower bound: β⁰ y.
         dual = -norm / 2 - float((self.cost * self.x).sum()) + float(self.origin @ self.y)
-        barriers = float((self.x * self.z + self.left * self.t).sum())
+        barriers = float((self.x * self.z + self.slack * self.t).sum())
         size = max(abs(primal), 1e-300)
         return abs(primal - dual) / size + abs(float(self.beta.sum())) / len(self.y), barriers / size
 
     def _step(self) -> float:
         """One predictor and corrector; the share of the way that was gone."""
-        x, left, z, t = self.x, self.left, self.z, self.t
+        x, slack, z, t = self.x, self.slack, self.z, self.t
         dual = self.sign * (self.Kb / self.alpha + self.b) + self.cost - z + t
-        D = z / x + t / left
+        D = z / x + t / slack
         E = 1.0 / (1.0 / D).sum(axis=0)
         factor = raised_cholesky(self.K, self.alpha * E)
         ones = sl.cho_solve(factor, np.ones(len(self.y)), check_finite=False)
 
         def towards(of_z: F64, of_t: F64) -> tuple[F64, F64, F64, float]:
-            r = -dual + of_z / x - of_t / left
-            wanted = E * (self.sign * r / D).sum(axis=0)
-            inner = sl.cho_solve(factor, wanted, check_finite=False)
+            r = -dual + of_z / x - of_t / slack
+            right = E * (self.sign * r / D).sum(axis=0)
+            inner = sl.cho_solve(factor, right, check_finite=False)
             db = (float(inner.sum()) + float(self.beta.sum()) / self.alpha) / float(ones.sum())
             dbeta = self.alpha * (inner - db * ones)
-            dx = (r - self.sign * (wanted - E * dbeta)) / D
-            return dx, (of_z - z * dx) / x, (of_t + t * dx) / left, db
+            dx = (r - self.sign * (right - E * dbeta)) / D
+            return dx, (of_z - z * dx) / x, (of_t + t * dx) / slack, db
 
-        dx, dz, dt, db = towards(-x * z, -left * t)
+        dx, dz, dt, db = towards(-x * z, -slack * t)
         far = self._longest(dx, dz, dt)
-        mu = float((x * z + left * t).mean()) / 2
-        ahead = float(((x + far * dx) * (z + far * dz) + (left - far * dx) * (t + far * dt)).mean()) / 2
+        mu = float((x * z + slack * t).mean()) / 2
+        ahead = float(((x + far * dx) * (z + far * dz) + (slack - far * dx) * (t + far * dt)).mean()) / 2
         aim = mu * (max(ahead, 0.0) / mu) ** 3
-        dx, dz, dt, db = towards(aim - x * z - dx * dz, aim - left * t + dx * dt)
+        dx, dz, dt, db = towards(aim - x * z - dx * dz, aim - slack * t + dx * dt)
         far = min(1.0, STEP_SHARE * self._longest(dx, dz, dt, 1.0 / STEP_SHARE))
-        self.x, self.left, self.z, self.t = x + far * dx, left - far * dx, z + far * dz, t + far * dt
+        self.x, self.slack, self.z, self.t = x + far * dx, slack - far * dx, z + far * dz, t + far * dt
         self.b += far * db
         self._move()
         return far
@@ -126,7 +126,7 @@ class _BoxedProgram:
     def _longest(self, dx: F64, dz: F64, dt: F64, most: float = 1.0) -> float:
         """The share of a step that ends at a wall."""
         far = most
-        for at, by in ((self.x, dx), (self.left, -dx), (self.z, dz), (self.t, dt)):
+        for at, by in ((self.x, dx), (self.slack, -dx), (self.z, dz), (self.t, dt)):
             inwards = by < 0
             if inwards.any():
                 far = min(far, float((-at[inwards] / by[inwards]).min()))

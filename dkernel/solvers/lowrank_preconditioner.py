@@ -143,8 +143,8 @@ class Sketch:
             norms = norms + np.einsum("ij,ij->j", piece, piece)
         return np.asarray(inside, np.float64), np.asarray(norms)
 
-    def at(self, rho: float, held: tuple[F64, F64]) -> LowRank:
-        """The preconditioner at a given ρ; `held` is what `project` says of rows outside the sample."""
+    def at(self, rho: float, unseen: tuple[F64, F64]) -> LowRank:
+        """The preconditioner at a given ρ; `unseen` is what `project` says of rows outside the sample."""
         tail = float(self.values[-1]) + rho
         shrink = tail / (self.values + rho)
         size = self.weight * self.values
@@ -152,7 +152,7 @@ class Sketch:
         def middle(values: F64) -> F64:
             return (self.vectors * (values / size)) @ self.vectors.T
 
-        inside, norms = held
+        inside, norms = unseen
         inner = middle(1 - shrink)
         leverage = np.maximum(norms - np.einsum("ij,ij->j", inside, inner @ inside), 0.0) / tail
         return LowRank(

@@ -108,11 +108,11 @@ class Newton:
         v = np.zeros((len(self.K) + 1, self.Y.shape[1])) if start is None else start.copy()
         Ka, steps = self.K @ v[:-1], 0
         moved, alone = np.full(v.shape[1], np.inf), np.full(v.shape[1], v.shape[1] == 1)
-        while (left := moved > tolerance).any() and steps < MOST_STEPS:
+        while (moving := moved > tolerance).any() and steps < MOST_STEPS:
             steps += 1
-            some = replace(self, Y=self.Y[:, left])  # outputs that are at their optima stay there
-            moved[left], alone[left], v[:, left], Ka[:, left] = some._move(
-                moved[left], alone[left], v[:, left], Ka[:, left], alpha
+            some = replace(self, Y=self.Y[:, moving])  # outputs that are at their optima stay there
+            moved[moving], alone[moving], v[:, moving], Ka[:, moving] = some._move(
+                moved[moving], alone[moving], v[:, moving], Ka[:, moving], alpha
             )
         return Reached(v, steps, float(moved.max()))
 
@@ -276,11 +276,11 @@ class _NewtonSystem:
     @classmethod
     def of(cls, K: F64, curved: NDArray[np.intp], ridge: F64, alpha: float, exact: bool) -> "_NewtonSystem":
         """The system, in float32 unless it is to be `exact` or has no factor there."""
-        own = K if len(curved) == len(K) else K.take(curved, 0).take(curved, 1)
-        inverse = None if exact else _single(own, ridge)
+        part = K if len(curved) == len(K) else K.take(curved, 0).take(curved, 1)
+        inverse = None if exact else _single(part, ridge)
         if inverse is None:
-            exact, inverse = True, partial(sl.cho_solve, raised_cholesky(own, ridge), check_finite=False)
-        return cls(curved, own, ridge, alpha, inverse, inverse(np.ones(len(own))), exact)
+            exact, inverse = True, partial(sl.cho_solve, raised_cholesky(part, ridge), check_finite=False)
+        return cls(curved, part, ridge, alpha, inverse, inverse(np.ones(len(part))), exact)
 
     def solve(self, r: F64, rest: F64) -> tuple[F64, F64, F64]:
         """z and ζ with w h (K z + ζ) + α z = r and Σ w h (K z + ζ) = rest, about; and K z."""

@@ -122,19 +122,19 @@ class OneClassNewton:
     """
 
     def __init__(self, v: F64, widths: list[float], nu: float) -> None:
-        self.v, self.left, self.nu = v, list(widths), nu
+        self.v, self.zones, self.nu = v, list(widths), nu
         self.points = v[:, None]
         self._step, self._slope, self._best, self._share = np.zeros_like(v), 0.0, np.inf, 0.0
 
     @property
     def over(self) -> bool:
         """True if the last width is done."""
-        return not self.left
+        return not self.zones
 
     @property
     def width(self) -> float:
         """Width of the zone in which the sums at `points` are needed."""
-        return self.left[0]
+        return self.zones[0]
 
     def update(self, total: OneClassSum) -> bool:
         """Continue with the sums at `points`; return True if the first of these is `v` now."""
@@ -145,9 +145,9 @@ class OneClassNewton:
             return False
         self.v, self._best = np.ascontiguousarray(self.points[:, 0]), float(objectives[0])
         self._step, self._slope = decrement(total, self.v, self.nu, self.width)
-        enough = DONE if len(self.left) == 1 else NEARLY_DONE
+        enough = DONE if len(self.zones) == 1 else NEARLY_DONE
         if self._slope <= enough * max(abs(self._best), self.nu * abs(float(self.v[-1]))):
-            del self.left[0]
+            del self.zones[0]
             self.points, self._best, self._share = self.v[:, None], np.inf, 0.0
         else:
             self._try(1.0)

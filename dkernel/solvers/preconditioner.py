@@ -96,18 +96,18 @@ class Preconditioner:
         return min(1.0, batch / self.leverage, STABLE / room) / loss.curvature
 
 
-def factorize(covariance: F64, metric: Metric, rho: float, held: F64, consumed: bool = False) -> Preconditioner:
+def factorize(covariance: F64, metric: Metric, rho: float, unseen: F64, consumed: bool = False) -> Preconditioner:
     """The preconditioner at a given ρ.
 
     Parameters
     ----------
     covariance : S with the intercept last, float64 (n + 1, n + 1), C-ordered
     metric : M (n, n), or a number
-    held : features of rows outside the sample with their 1 last, float64 (rows, n + 1)
+    unseen : features of rows outside the sample with their 1 last, float64 (rows, n + 1)
     consumed : whether nobody needs the covariance any more: the factor then comes in its place, where no page is fresh
     """
     factor = _factor(covariance if consumed else np.array(covariance, order="C"), metric, rho)
-    half = linalg.forward(factor, held)
+    half = linalg.forward(factor, unseen)
     leverage = np.einsum("ij,ij->i", half, half)
     return Preconditioner(rho, factor, float(np.quantile(leverage, 0.95)), float(leverage.max()))
 

@@ -66,7 +66,7 @@ def select_rows(block: Block, rows: NDArray[np.intp] | slice) -> Block:
 def split_reservoir(reservoir: Reservoir, sizes: Sizes) -> ReservoirSplit:
     """Cut the reservoir, by rank of hash: the holdout first, so that a row's hash alone tells its role."""
     n_holdout = min(sizes.holdout, len(reservoir) - 1)
-    start = n_holdout + min(sizes.held, max(1, (len(reservoir) - n_holdout) // 10))
+    start = n_holdout + min(sizes.leverage_rows, max(1, (len(reservoir) - n_holdout) // 10))
     rest = np.arange(start, len(reservoir))
     if not len(rest):
         rest = np.arange(n_holdout, len(reservoir))

@@ -14,7 +14,7 @@ from dkernel.solvers.sgd_setup import ALPHA_PATH, GRAM_LEAVES, WIDE_DIRECTIONS
 from dkernel.solvers.sizes import Sizes, pass_flops
 from dkernel.solvers.sketch import SKETCH_CLIENT, SKETCH_TASK, choose_rank, sketch_flops
 from dkernel.streaming.cost import Cost
-from dkernel.streaming.row_memory import held_row_bytes
+from dkernel.streaming.row_memory import loaded_row_bytes
 
 
 def setup_cost(sizes: Sizes, recipe: Recipe, outputs: int, source: Source) -> Cost:
@@ -25,7 +25,7 @@ def setup_cost(sizes: Sizes, recipe: Recipe, outputs: int, source: Source) -> Co
     D, squares, wide = sizes.components, _squares(sizes, recipe), _is_sketched(sizes, recipe)
     # A rule that evaluates the kernel holds a column of all candidates for each landmark.
     picking = 8 * sizes.candidates * D if sizes.candidates > D else 0
-    landmarks, rows = by_landmarks(recipe.features, auto=True), D * held_row_bytes(source)
+    landmarks, rows = by_landmarks(recipe.features, auto=True), D * loaded_row_bytes(source)
     return Cost(
         flops=setup_flops(sizes, recipe),
         task_bytes=task_bytes(D, outputs, wide),

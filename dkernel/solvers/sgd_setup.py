@@ -78,10 +78,10 @@ def load_or_prepare(sampled: SampledObjective, journal: Journal, stage: str, com
         solver = {name: getattr(setup.solver, name) for name in ("preconditioners", "alphas", "outputs", "shares")}
         return {f.name: getattr(setup, f.name) for f in fields(setup)} | {"solver": solver}
 
-    kept = journal.stage(stage, parts)
+    stored = journal.stage(stage, parts)
     # Metric and loss are made again.
-    solver = PSGD(metric=sampled.coordinates.metric, loss=sampled.objective.loss, **kept["solver"])
-    return Setup(**{**kept, "solver": solver})
+    solver = PSGD(metric=sampled.coordinates.metric, loss=sampled.objective.loss, **stored["solver"])
+    return Setup(**{**stored, "solver": solver})
 
 
 def prepare(
@@ -205,8 +205,8 @@ def _wide(sampled: SampledObjective, n: int) -> _CovarianceEstimate:
         moment = mean_gradient(coordinates, sample.fold(CovarianceSum(objective), "moment"))
     share = LARGE_SHARE if passes_dominate(n, rows) else SMALL_SHARE
     rho = sketch.ridge(min(sketch.weight / TARGET, share * len(sketch.values)), 0.0)
-    held = sketch.project(sketch_features(objective, coordinates, split.measured.X[:WIDE_HELD]))
-    return _CovarianceEstimate(rho, moment, lambda ridges: {ridge: sketch.at(ridge, held) for ridge in ridges})
+    unseen = sketch.project(sketch_features(objective, coordinates, split.measured.X[:WIDE_HELD]))
+    return _CovarianceEstimate(rho, moment, lambda ridges: {ridge: sketch.at(ridge, unseen) for ridge in ridges})
 
 
 def alpha_path(outputs: int, near: float | None = None) -> tuple[float, ...]:
@@ -244,16 +244,16 @@ def alpha_paths(
     if exact and holdout:
         return [(j, 1.0) for j in range(len(alphas))]
     several = holdout >= (ENOUGH_HOLDOUT if large else FEW_HOLDOUT)
-    wanted = [(best - 1, 1.0)] if large else [(best, 1.0)]
+    paths = [(best - 1, 1.0)] if large else [(best, 1.0)]
     if several and outputs <= FEW_OUTPUTS:
-        wanted += (
+        paths += (
             [(best - 2, 1.0), (best - 2, MOMENTUM_STEPS), (best, SHARE)]
             if large
             else [(best - 1, 1.0), (best - 2, 1.0)]
         )
     elif several and outputs <= SOME_OUTPUTS:
-        wanted += [(best - 1, SHARE if large else 1.0)]
-    return sorted({(min(max(j, 0), len(alphas) - 1), share) for j, share in wanted})
+        paths += [(best - 1, SHARE if large else 1.0)]
+    return sorted({(min(max(j, 0), len(alphas) - 1), share) for j, share in paths})
 
 
 def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> Sequence[float]:
@@ -266,11 +266,11 @@ def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> S
 
 def _factorize(sampled: SampledObjective, covariance: F64, ridges: Sequence[float]) -> dict[float, Preconditioner]:
     most = max(LEAST_HELD, int(LEVERAGE_FLOPS / len(covariance) ** 2))
-    held = _held_components(sampled, select_rows(sampled.split.measured, slice(most)))
+    unseen = _reduce_components(sampled, select_rows(sampled.split.measured, slice(most)))
     made: dict[float, Preconditioner] = {}
     for ridge in ridges:
         # A quarter of the rows is enough for all but the first, which most alphas share.
-        rows = held if not made else held[: max(1, len(held) // 4)]
+        rows = unseen if not made else unseen[: max(1, len(unseen) // 4)]
         made[ridge] = factorize(covariance, sampled.coordinates.metric, ridge, rows, consumed=ridge == ridges[-1])
     return made
 
@@ -287,7 +287,7 @@ def in_coordinates(coordinates: Coordinates, gram: F64) -> F64:
     return out
 
 
-def _held_components(sampled: SampledObjective, block: Block) -> F64:
+def _reduce_components(sampled: SampledObjective, block: Block) -> F64:
     components, coordinates = sampled.objective.components, sampled.coordinates
     F = components.with_intercept(block.X, components.pass_dtype)
     if coordinates.basis is None:
@@ -309,12 +309,12 @@ def damp_directions(sampled: SampledObjective, P: Preconditioner) -> tuple[Preco
     values, rotation = np.linalg.eigh(0.5 * (basis.T @ images + images.T @ basis))
     # The first values of a Krylov space are near their eigenvalues. The later ones fall behind, and the next of them
     # says how large the rest is.
-    kept = q if steps == 1 else round(KEPT * q)
+    n_kept = q if steps == 1 else round(KEPT * q)
     values, rotation = values[::-1], rotation[:, ::-1]
-    large = values[:kept] > 1
-    rest = max(1.0, float(values[min(kept, len(values) - 1)]))
-    directions = basis @ rotation[:, :kept][:, large]
-    return replace(P, largest=rest, directions=directions, values=values[:kept][large]), max(1.0, float(values[0]))
+    large = values[:n_kept] > 1
+    rest = max(1.0, float(values[min(n_kept, len(values) - 1)]))
+    directions = basis @ rotation[:, :n_kept][:, large]
+    return replace(P, largest=rest, directions=directions, values=values[:n_kept][large]), max(1.0, float(values[0]))
 
 
 def _krylov_space(sampled: SampledObjective, P: Preconditioner, q: int, steps: int) -> tuple[F64, F64]:
@@ -324,15 +324,15 @@ def _krylov_space(sampled: SampledObjective, P: Preconditioner, q: int, steps: i
     block = stream(objective.seed, "directions").standard_normal((n, q))
     with sampled.keep(sampled.split.unseen, "unseen") as rows:
         for step in range(steps):
-            own, known = slice(step * q, (step + 1) * q), basis[:, : step * q]
+            columns, known = slice(step * q, (step + 1) * q), basis[:, : step * q]
             for _ in range(2):  # twice, since the first time may leave only rounding errors
                 block = np.linalg.qr(block - known @ (known.T @ block))[0]
-            basis[:, own] = block
+            basis[:, columns] = block
             coefficients = expand_coefficients(coordinates, P.half_transposed(block))
             total = rows.fold(CovarianceProduct(objective), f"directions-{step}", coefficients)
             check_finite(objective.components.map.kernel, "products of columns", total)
             total /= max(float(total[-1, 0]), 1e-300)
-            block = images[:, own] = P.half(np.concatenate([coordinates.reduce(total[:-2]), total[-2:-1]]))
+            block = images[:, columns] = P.half(np.concatenate([coordinates.reduce(total[:-2]), total[-2:-1]]))
     return basis, images
 
 

@@ -113,7 +113,7 @@ class Sizes:
     n, p : of the source
     components : D
     holdout : rows that no gradient sees
-    held : rows outside the sample, for the leverage; 0 where every row may be a landmark
+    leverage_rows : rows outside the sample, which measure its leverage; 0 where every row may be a landmark
     sample : rows of the preconditioner's Gram matrix and of the warm start
     candidates : rows to choose landmarks from, which may be in the sample; as many as components where all are taken
     rounds : of a pass
@@ -125,7 +125,7 @@ class Sizes:
     p: int
     components: int
     holdout: int
-    held: int
+    leverage_rows: int
     sample: int
     candidates: int
     rounds: int
@@ -158,12 +158,12 @@ class Sizes:
         solver = SOLVERS[recipe.solver]
         holdout = _holdout_rows(n, recipe)
         rest = n - holdout
-        held = 0 if solver.in_memory else min(LEVERAGE_ROWS, max(1, rest // 10))
+        leverage_rows = 0 if solver.in_memory else min(LEVERAGE_ROWS, max(1, rest // 10))
         judges = solver.prepared and recipe.alpha == "auto" and not holdout  # alphas, by rows that no start has seen
-        if components > rest - held and not (solver.in_rounds or judges):
-            held = 0  # all rows are asked for
-        sample = min(_sample_rows(n, components), max(rest - held, 1))
-        candidates = _candidate_rows(components, recipe, rest - held)
+        if components > rest - leverage_rows and not (solver.in_rounds or judges):
+            leverage_rows = 0  # all rows are asked for
+        sample = min(_sample_rows(n, components), max(rest - leverage_rows, 1))
+        candidates = _candidate_rows(components, recipe, rest - leverage_rows)
         # The epochs on a sample of most rows teach what more rounds could. On letter, magic, kin40k, california and
         # 10,000 rows of covtype (two seeds each) 64 rounds have the error of 32 within a hundredth of it, in a tenth
         # more of the time.
@@ -176,7 +176,7 @@ class Sizes:
         if isinstance(polish, str):
             usual = POLISH if taught else cls.choose_polish(n, p, components)
             polish = usual if _may_polish(recipe) else 0
-        return cls(n, p, components, holdout, held, sample, candidates, rounds, passes, polish)
+        return cls(n, p, components, holdout, leverage_rows, sample, candidates, rounds, passes, polish)
 
     @staticmethod
     def choose_rounds(n: int, p: int, components: int) -> int:
@@ -189,8 +189,8 @@ class Sizes:
         """
         if n < MANY_ROWS:
             return MOST_ROUNDS
-        wanted = max(pass_flops(n, p, components) / ROUND_FLOPS, LEAST_ROUNDS * (SETTLED * components / n) ** 2)
-        return int(min(MOST_ROUNDS, max(LEAST_ROUNDS, wanted)))
+        enough = max(pass_flops(n, p, components) / ROUND_FLOPS, LEAST_ROUNDS * (SETTLED * components / n) ** 2)
+        return int(min(MOST_ROUNDS, max(LEAST_ROUNDS, enough)))
 
     @staticmethod
     def choose_passes(n: int, p: int, components: int, sample: int) -> int:
@@ -238,9 +238,9 @@ class Sizes:
             return LEAST_COMPONENTS
         most = MOST_OF_HIGH if effort == "high" else MOST_COMPONENTS
         most = min(most, default_model_bytes(n, p, effort) // (4 * p))
-        wanted = float(np.clip(max(8 * n**0.5, n / ROWS_EACH[effort]), LEAST_COMPONENTS, max(most, LEAST_COMPONENTS)))
+        by_rows = float(np.clip(max(8 * n**0.5, n / ROWS_EACH[effort]), LEAST_COMPONENTS, max(most, LEAST_COMPONENTS)))
         affordable: float = max((FREE_FLOPS / SETUP_FLOPS) ** (1 / 3), (pass_flops(n, p, 1) / (2 * SETUP_FLOPS)) ** 0.5)
-        return max(LEAST_COMPONENTS, STEP * round(min(wanted, affordable) / STEP))
+        return max(LEAST_COMPONENTS, STEP * round(min(by_rows, affordable) / STEP))
 
     def _flops(self) -> float:
         """Approximate flops of setup and passes."""
@@ -258,4 +258,4 @@ class Sizes:
     @property
     def reservoir(self) -> int:
         """Number of rows of the reservoir."""
-        return min(self.n, self.holdout + self.held + max(self.components + self.sample, self.candidates))
+        return min(self.n, self.holdout + self.leverage_rows + max(self.components + self.sample, self.candidates))

@@ -22,7 +22,7 @@ from dkernel.streaming.execution.failures import KilledCallError
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.read_groups import MOST_BYTES, call_each, group_units, make_read_task
 from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels
-from dkernel.streaming.row_memory import held_row_bytes
+from dkernel.streaming.row_memory import loaded_row_bytes
 from dkernel.streaming.schedule import RowSlice, bundle_size, cut_pieces
 from dkernel.streaming.shares import (
     MOST_UNEVEN,
@@ -115,12 +115,12 @@ class BlockReader:
         self, executor: Executor, source: Source, keep: bool, mixed: Sequence[Sequence[Sequence[int]]] = ()
     ) -> None:
         self.executor, self.source, self.keep, self.mixed = executor, source, keep, mixed
-        groups = group_units(source.units, held_row_bytes(source))
+        groups = group_units(source.units, loaded_row_bytes(source))
         self._groups = {unit: group for group in groups for unit in group}
         self._read: dict[range, Handle] = {}
-        self._held: set[int] = set()
+        self._loaded: set[int] = set()
         self.on_disk = False  # whether the blocks are on the workers' disks
-        self._left: list[Call] = []  # calls whose results the calls that are being computed need
+        self._unfinished: list[Call] = []  # calls whose results the calls that are being computed need
 
     def reduce(
         self,
@@ -142,7 +142,7 @@ class BlockReader:
         later = Counter(piece.range.unit for piece in following)
         windows = self._windows(pieces, later)
         # Units with the most pieces in the next round come first: they are not needed after it.
-        new = sorted(set(later).difference(*windows, self._held), key=lambda unit: (-later[unit], unit))
+        new = sorted(set(later).difference(*windows, self._loaded), key=lambda unit: (-later[unit], unit))
 
         def inside(window: Sequence[int]) -> dict[int, list[RowSlice]]:
             there, by_chunk = set(window), dict[int, list[RowSlice]]()
@@ -164,7 +164,7 @@ class BlockReader:
         So the next bundle is read during all rounds of this bundle, and not during the last round alone.
         """
         now, pieces = set(_units(rounds[i])), list(rounds[i + 1])
-        if len(self._held) == len(self.source.units):  # nothing is left to read
+        if len(self._loaded) == len(self.source.units):  # nothing is left to read
             return pieces
         for k in range(i + 2, min(i + ROUNDS_AHEAD, len(rounds))):
             if len(now) > self._window or not now.issuperset(_units(pieces)):
@@ -213,11 +213,11 @@ class BlockReader:
         """Number of units that are summed at a time while as many are read: a bundle, or enough for all slots."""
         if self.keep:
             return len(self.source.units)
-        bundle = bundle_size([unit.rows for unit in self.source.units], held_row_bytes(self.source))
+        bundle = bundle_size([unit.rows for unit in self.source.units], loaded_row_bytes(self.source))
         return max(bundle, 2 * self.executor.slots)
 
     def _windows(self, pieces: Sequence[RowSlice], later: Container[int]) -> list[list[int]]:
-        return self.windows(sorted(_units(pieces), key=lambda unit: (unit in later, unit not in self._held)))
+        return self.windows(sorted(_units(pieces), key=lambda unit: (unit in later, unit not in self._loaded)))
 
     def _sums(
         self,
@@ -278,21 +278,21 @@ class BlockReader:
             inside.setdefault(piece.range.unit, array("q")).append(number)
         # Without a journal no part is kept apart from the sum, since the sums of a task may be large.
         share = 0.0 if journal is None else max(1 / JOURNAL_PARTS, PART_BYTES / self.source.nbytes)
-        kept = _Parts(statistic.merge, journal or Journal(), name, share * len(inside))
-        units = list(chain.from_iterable(self._by_group(inside)))[kept.units :]
+        parts = _Parts(statistic.merge, journal or Journal(), name, share * len(inside))
+        units = list(chain.from_iterable(self._by_group(inside)))[parts.units :]
         windows = self._windows_of_groups(units)
 
         def blocks(window: Sequence[int]) -> dict[int, list[RowSlice]]:
             by_block: dict[tuple[int, int], list[RowSlice]] = {}
             for piece in (pieces[number] for unit in window for number in inside[unit]):
                 by_block.setdefault((piece.range.unit, piece.range.block), []).append(piece)
-            return {kept.blocks + i: mine for i, mine in enumerate(by_block.values())}
+            return {parts.blocks + i: mine for i, mine in enumerate(by_block.values())}
 
-        with kept:
+        with parts:
             for window, sums in self._sums(statistic, windows, blocks, key, handle, broadcast):
-                kept.add(len(window), [(node.level, sums[node]) for node in sorted(sums)])
+                parts.add(len(window), [(node.level, sums[node]) for node in sorted(sums)])
                 progress.advance(sum(self.source.units[unit].n_rows for unit in window))
-        return statistic.finish(kept.total())
+        return statistic.finish(parts.total())
 
     def each(self, function: Any, key: str, progress: Any, args: Any) -> list[Any]:
         """Call function(blocks, *args(unit)) on the workers, once for every unit; return the results in order."""
@@ -304,16 +304,16 @@ class BlockReader:
         handles: list[Handle] = []
 
         def calls(window: Sequence[int]) -> list[Call]:
-            self._left = self._calls_of_each(function, key, args, window)
-            new = self.executor.leave(self._left)
+            self._unfinished = self._calls_of_each(function, key, args, window)
+            new = self.executor.leave(self._unfinished)
             handles.extend(new)
             return [
                 Call(f"{key}-of-{call.key}", call_each, (summary, [(handle,)]))
-                for call, handle in zip(self._left, new, strict=True)
+                for call, handle in zip(self._unfinished, new, strict=True)
             ]
 
         summaries = list(chain.from_iterable(self._of_groups(calls, progress)))
-        self._left = []
+        self._unfinished = []
         return handles, summaries
 
     def with_stored(self, handles: Sequence[Handle]) -> "BlockReader":
@@ -322,7 +322,7 @@ class BlockReader:
         groups = dict.fromkeys(self._groups.values())
         for group, handle in zip(groups, handles, strict=True):
             reader._read[group] = Item(handle, (0,)) if len(group) == 1 else handle
-        reader._held.update(self._groups)
+        reader._loaded.update(self._groups)
         reader.on_disk = True
         self.close()
         return reader
@@ -358,8 +358,8 @@ class BlockReader:
         read_on : unit -> address of the worker that is to read it; None for any
         """
         for window, coming in zip(windows, [*windows[1:], following], strict=True):
-            self._compute([], [unit for unit in window if unit not in self._held], read_on)
-            yield self._compute(calls(window), [unit for unit in coming if unit not in self._held], read_on)
+            self._compute([], [unit for unit in window if unit not in self._loaded], read_on)
+            yield self._compute(calls(window), [unit for unit in coming if unit not in self._loaded], read_on)
             if not self.keep:
                 self._forget([unit for unit in window if unit not in coming and unit not in needed])
 
@@ -369,7 +369,7 @@ class BlockReader:
 
     def worker(self, unit: int) -> str | None:
         """The worker that has a unit; None if the unit was not read or the worker is unknown."""
-        return self.executor.find_workers([self._handle(unit)])[0] if unit in self._held else None
+        return self.executor.find_workers([self._handle(unit)])[0] if unit in self._loaded else None
 
     def rows_stay(self, pieces: int) -> bool:
         """True if this many pieces are summed where their rows are, even if some workers have none of them.
@@ -379,7 +379,7 @@ class BlockReader:
         """
         if pieces > self.executor.slots and not self._homes:
             return False
-        units = sorted(self._held)
+        units = sorted(self._loaded)
         rows = Counter[str | None]()
         for unit, worker in zip(units, self.executor.find_workers([self._handle(unit) for unit in units]), strict=True):
             rows[worker] += self.source.units[unit].n_rows
@@ -390,7 +390,7 @@ class BlockReader:
         # A window of few units would have those of one worker alone, and they would be copied to the others.
         if self.keep and self._homes and not self._dealt:
             return [list(units)]
-        row_bytes, slots = held_row_bytes(self.source), self.executor.slots
+        row_bytes, slots = loaded_row_bytes(self.source), self.executor.slots
         least = slots * (WINDOW_TASKS if self._dealt else 1)
         windows: list[list[list[int]]] = []
         loaded = 0
@@ -422,16 +422,16 @@ class BlockReader:
         try:
             tasks = [make_read_task(self.source.units[group.start : group.stop]) for group in groups]
             if read_on or self._homes:
-                wanted = [(read_on or self._homes).get(group.start) for group in groups]
-                results, handles = self.executor.compute(calls, tasks, wanted)
+                workers = [(read_on or self._homes).get(group.start) for group in groups]
+                results, handles = self.executor.compute(calls, tasks, workers)
             else:
                 results, handles = self.executor.compute(calls, tasks)
         except KilledCallError as error:
             killed = self._find_killer(error.key) or error
-            where = self._where(killed.key, [*calls, *self._left])
+            where = self._where(killed.key, [*calls, *self._unfinished])
             raise ClusterError(f"{where} {killed}" if where else str(killed)) from None
         self._read |= zip(groups, handles, strict=True)
-        self._held.update(ahead)
+        self._loaded.update(ahead)
         return results
 
     def _find_killer(self, key: str) -> KilledCallError | None:
@@ -468,7 +468,7 @@ class BlockReader:
                     units += [piece.range.unit for _, lists in call.args[-1] for some in lists for _, piece in some]
                 else:
                     handles = [item[0] for item in call.args[-1]]
-                    units += [unit for unit in sorted(self._held) if self._handle(unit) in handles]
+                    units += [unit for unit in sorted(self._loaded) if self._handle(unit) in handles]
         numbers += chain.from_iterable(self._parts_in((unit,)) for unit in units)
         if not numbers:
             return None
@@ -494,14 +494,14 @@ class BlockReader:
 
     def _forget(self, units: Iterable[int]) -> None:
         """Forget these units; the values of a task are released once none of its units is loaded."""
-        self._held.difference_update(units)
+        self._loaded.difference_update(units)
         for group in dict.fromkeys(self._groups[unit] for unit in units):
-            if group in self._read and self._held.isdisjoint(group):
+            if group in self._read and self._loaded.isdisjoint(group):
                 self.executor.release([self._read.pop(group)])
 
     def close(self) -> None:
         """Forget everything."""
-        self._forget(list(self._held))
+        self._forget(list(self._loaded))
 
 
 def _units(pieces: Sequence[RowSlice]) -> list[int]:
@@ -514,7 +514,7 @@ def read_once(
     executor: Executor,
     key: str,
     *,
-    held: bool = False,
+    large: bool = False,
     broadcast: Any = None,
     progress: Progress | None = None,
 ) -> R:
@@ -522,10 +522,10 @@ def read_once(
 
     Parameters
     ----------
-    held : whether the statistic is large, and sent to each worker once
+    large : whether the statistic is large, and sent to each worker once
     broadcast : what its steps get beside the rows
     """
-    values = {"statistic": statistic if held else None, "broadcast": broadcast}
+    values = {"statistic": statistic if large else None, "broadcast": broadcast}
     handles = {name: executor.keep(value, f"{key}-{name}") for name, value in values.items() if value is not None}
     pieces, reader = cut_pieces([unit.rows for unit in source.units]), BlockReader(executor, source, keep=False)
     with closing(reader), one_blas_thread():

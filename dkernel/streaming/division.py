@@ -41,20 +41,20 @@ class HoldoutRule:
     limit: float | int
     form: str = ""
 
-    def leaves_out(self, kept: pa.Table) -> NDArray[np.bool_]:
+    def leaves_out(self, table: pa.Table) -> NDArray[np.bool_]:
         """True for each row that is left out."""
         if self.kind == "time":
-            return times_in(kept, self.column, self.form) > self.limit
-        hashes, inverse = hash_groups(groups_in(kept, self.column))
+            return times_in(table, self.column, self.form) > self.limit
+        hashes, inverse = hash_groups(groups_in(table, self.column))
         return np.asarray(hashes <= np.uint64(self.limit))[inverse]
 
 
-def without(source: Source, rule: HoldoutRule, kept: Mapping[int, int]) -> Source:
+def without(source: Source, rule: HoldoutRule, remaining: Mapping[int, int]) -> Source:
     """The source without the rows that a rule leaves out, and without the column of the rule."""
     units, chunk = [], 0
     name = hashlib.sha256(repr(rule).encode()).hexdigest()[:16]
     for unit in source.units:
-        rows = [kept[chunk + i] for i in range(len(unit.rows))]
+        rows = [remaining[chunk + i] for i in range(len(unit.rows))]
         chunk += len(unit.rows)
         if not sum(rows):
             continue
@@ -86,10 +86,10 @@ def hash_groups(groups: NDArray[np.str_]) -> tuple[NDArray[np.uint64], NDArray[n
     return np.array(hashes, np.uint64), inverse
 
 
-def groups_in(kept: pa.Table, column: str) -> NDArray[np.str_]:
+def groups_in(table: pa.Table, column: str) -> NDArray[np.str_]:
     """The words of the groups of rows; every row needs one."""
-    values = kept.column(column)
-    if (kept.schema.field(column).metadata or {}).items() >= CSV_TEXT.items():
+    values = table.column(column)
+    if (table.schema.field(column).metadata or {}).items() >= CSV_TEXT.items():
         values = pa.chunked_array([[_unquote(text) for text in values.to_pylist()]], pa.string())
     return group_words(values, f"The column {column!r}")
 
@@ -98,9 +98,9 @@ def _unquote(text: str | None) -> str | None:
     return text[1:-1].replace('""', '"') if text and text[0] == text[-1] == '"' and len(text) > 1 else text
 
 
-def times_in(kept: pa.Table, column: str, form: str = "") -> NDArray[np.float64]:
+def times_in(table: pa.Table, column: str, form: str = "") -> NDArray[np.float64]:
     """Numbers that rise with time: microseconds of dates, of times and of dates that are text; every row needs one."""
-    values = kept.column(column)
+    values = table.column(column)
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     kind = arrow_kind(values.type)

@@ -204,11 +204,11 @@ class Progress:
 
     def _state(self, seconds: float) -> dict[str, Any]:
         speed = self._rows / seconds if seconds > 0 else 0.0
-        left = None
+        seconds_left = None
         if speed and self._total is not None:
-            left = round(max(0, self._total - self._rows) / speed, 1)
+            seconds_left = round(max(0, self._total - self._rows) / speed, 1)
         state = {"phase": self._name, "rows": self._rows, "total_rows": self._total, "seconds": round(seconds, 3)}
-        return state | {"rows_per_second": round(speed, 3), "seconds_left": left, **self._figures}
+        return state | {"rows_per_second": round(speed, 3), "seconds_left": seconds_left, **self._figures}
 
     def _draw(self, seconds: float) -> None:
         width = shutil.get_terminal_size().columns - 1

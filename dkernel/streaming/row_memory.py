@@ -12,7 +12,7 @@ HELD_SHARE = 0.4  # a source that is kept between passes may take this share of 
 SPARE = 1.1  # a source is kept only if this many times its bytes are free
 
 
-def held_row_bytes(source: Source) -> int:
+def loaded_row_bytes(source: Source) -> int:
     """Bytes of a row of a source in memory."""
     return source.row_bytes + ROW_OVERHEAD
 
@@ -42,7 +42,7 @@ class RowMemory:
 
         The next bundle is read while one is used, and one worker may read all units of both.
         """
-        row, units = held_row_bytes(source), source.units
+        row, units = loaded_row_bytes(source), source.units
         unit = row * max((unit.n_rows for unit in units), default=0)
         ahead = unit * min(2 * bundle_size([unit.rows for unit in units], row), len(units))
         return cls(source.n_rows, source.nbytes, row * source.n_rows, unit, ahead)

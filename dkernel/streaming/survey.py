@@ -24,7 +24,7 @@ from dkernel.numerics.rows import contiguous, largest, like_numbers, stack
 from dkernel.streaming.cost import PARSED_BYTES, READ_BYTES, SURVEY_FLOPS, Cost
 from dkernel.streaming.fingerprint import column_sums, odd_numbers, with_others
 from dkernel.streaming.reduction import Statistic
-from dkernel.streaming.row_memory import held_row_bytes
+from dkernel.streaming.row_memory import loaded_row_bytes
 from dkernel.streaming.schedule import RowSlice
 
 # More labels than this are no classes; counting them all would be a copy of the data.
@@ -35,7 +35,7 @@ COMPILED_ROWS = 2**17  # rows that are worth a compiled function
 
 def survey_cost(source: Source, sample: int) -> Cost:
     """Cost of the survey, and of the rows of its sample, which the workers and the client keep until the end."""
-    sampled = sample * held_row_bytes(source)
+    sampled = sample * loaded_row_bytes(source)
     return Cost(
         "survey",
         SURVEY_FLOPS * source.n_rows * source.n_terms,
@@ -152,12 +152,12 @@ class RowSample(Statistic[SampledParts, Reservoir]):
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> SampledParts:  # noqa: ARG002
         rows = piece.range.rows
         hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
-        kept = np.flatnonzero(hashes <= np.uint64(self.threshold))
+        sampled = np.flatnonzero(hashes <= np.uint64(self.threshold))
         weight = None if block.weight is None else block.weight[rows]
         if weight is not None:
-            kept = kept[weight[kept] > 0]
+            sampled = sampled[weight[sampled] > 0]
         beside = (None if block.y is None else block.y[rows], weight)
-        return [(hashes[kept], block.X[rows][kept], *(None if a is None else a[kept] for a in beside))]
+        return [(hashes[sampled], block.X[rows][sampled], *(None if a is None else a[sampled] for a in beside))]
 
     def merge(self, left: SampledParts, right: SampledParts) -> SampledParts:
         return _few(left + right)

@@ -39,9 +39,9 @@ def cautions(
         return
     columns = _columns(source)
     level = survey.low == survey.high
-    if constant := [name for name, places in columns.items() if len(places) and level[places].all()]:
+    if constant := [name for name, inputs in columns.items() if len(inputs) and level[inputs].all()]:
         yield "constant", f"{_join_names(constant)}: one value in all rows, so useless"
-    numbers = {name: places[0] for name, places in columns.items() if len(places) and not level[places[0]]}
+    numbers = {name: inputs[0] for name, inputs in columns.items() if len(inputs) and not level[inputs[0]]}
     sample = survey.reservoir
     starts = {
         column.name: column.offset for column in encoded if isinstance(column, NumberColumn) and column.kind == "date"
@@ -69,7 +69,7 @@ def cautions(
         text = "frequent and far from all others; where this means missing, leave the field empty"
         yield "far values", f"{_join_names(far)}: {text}"
     if len(X) >= 20 and y.ndim == 1:  # fewer rows may agree by chance
-        names = {name: places for name, places in columns.items() if not level[places].all()}
+        names = {name: inputs for name, inputs in columns.items() if not level[inputs].all()}
         if copies := (_same_groups if classes else _same_lines)(X, y, names):
             text = "exclude what is not known when predictions are made"
             yield "copies", f"{_join_names(copies)}: on {len(X):,} rows these say the label exactly; {text}"
@@ -162,7 +162,7 @@ def _form_of_dates(x: NDArray[Any]) -> str | None:
 def _columns(source: Source) -> dict[str, list[int]]:
     """Return the positions of the inputs of each column."""
     if source.encoding is not None:
-        return {name: list(places) for name, places in source.encoding.places.items()}
+        return {name: list(inputs) for name, inputs in source.encoding.places.items()}
     return {name: [j] for j, name in enumerate(source.columns)}
 
 
@@ -173,10 +173,10 @@ def _same_groups(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequenc
     first = np.sort(X[:64], axis=0)  # these rows show that most features are no copy of the label
     different = (first[1:] != first[:-1]).sum(axis=0) + 1
     names = []
-    for name, places in columns.items():
-        if n < 2 or (different[list(places)] > n).any():
+    for name, inputs in columns.items():
+        if n < 2 or (different[list(inputs)] > n).any():
             continue
-        _, groups = np.unique(X[:, list(places)], axis=0, return_inverse=True)
+        _, groups = np.unique(X[:, list(inputs)], axis=0, return_inverse=True)
         pairs = np.unique(np.stack([groups.reshape(-1), codes.reshape(-1)]), axis=1)
         if pairs.shape[1] == n == int(groups.max()) + 1:
             names.append(name)
@@ -189,13 +189,13 @@ def _same_lines(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequence
     target -= target.mean()
     width = float(np.sqrt(target @ target))
     names = []
-    for name, places in columns.items():
-        x = X[:, places[0]].astype(np.float64)
+    for name, inputs in columns.items():
+        x = X[:, inputs[0]].astype(np.float64)
         x -= x.mean()
         size = float(np.sqrt(x @ x))
         if size and width:
-            left = target / width - x / size * float(target @ x) / (size * width)
-            if float(np.sqrt(left @ left)) < 1e-5:  # float32 rounds a copy by this share of its deviation
+            rest = target / width - x / size * float(target @ x) / (size * width)
+            if float(np.sqrt(rest @ rest)) < 1e-5:  # float32 rounds a copy by this share of its deviation
                 names.append(name)
     return names
 

@@ -167,10 +167,10 @@ class FolderJournal(Journal):
             progress.message(f"checkpoint: nothing in {self.store.where} yet, starting from scratch")
 
     def stage(self, name: str, compute: Callable[[], T]) -> T:
-        kept: T | None = self.stored(name)
-        if kept is not None:
+        stored: T | None = self.stored(name)
+        if stored is not None:
             self.resumed = f"the end of the stage {name!r}"
-            return kept
+            return stored
         result = compute()
         self._write(name, result)
         self._remove(_part(name, "*"))
@@ -252,9 +252,9 @@ class FolderJournal(Journal):
         self._remove(f"{name}-{8 * '[0-9]'}", but=self._saved)
 
     def _remove(self, names: str, but: Sequence[str] = ()) -> None:
-        kept = [NAME.format(name) for name in but]
+        stay = [NAME.format(name) for name in but]
         for file in _files(self.store, names):
-            if file not in kept:
+            if file not in stay:
                 self.store.remove(file)
 
     def _write(self, name: str, value: Any) -> None:
@@ -386,8 +386,8 @@ def _alone(folder: Path, nbytes: int) -> Iterator[None]:
             "command again."
         )
     try:
-        for left in folder.glob(f".{NAME.format('*')}.*.partial"):
-            left.unlink(missing_ok=True)
+        for partial in folder.glob(f".{NAME.format('*')}.*.partial"):
+            partial.unlink(missing_ok=True)
         if not any(folder.glob(NAME.format("*"))):
             _check_room(folder, nbytes)
         yield

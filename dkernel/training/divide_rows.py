@@ -64,23 +64,23 @@ def divide_source(source: Source, recipe: Recipe, executor: Executor) -> tuple[S
             f"holdout_by={recipe.holdout_by!r} leaves out {rows:,} of {source.n_rows:,} rows, more than half: {said}. "
             "Use another column, or a smaller holdout."
         )
-    kept = {chunk: n - left_out.get(chunk, 0) for chunk, n in enumerate(source.chunk_rows)}
-    return without(source, rule, kept), validation, f"{rows:,} rows, {said}, a column that is no feature"
+    remaining = {chunk: n - left_out.get(chunk, 0) for chunk, n in enumerate(source.chunk_rows)}
+    return without(source, rule, remaining), validation, f"{rows:,} rows, {said}, a column that is no feature"
 
 
-def held_groups(groups: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:
+def mask_groups(groups: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:
     """Return the mask (n,) of the rows that are held out for these groups (n,), as by `divide_source`."""
     if not recipe.holdout:
         raise RecipeError("holdout=0 leaves no row out, and groups say which. Use one of them.")
     hashes, inverse = hash_groups(group_words(groups))
     limit, said = _limit_of_groups(_count_rows(hashes, inverse), recipe)
-    held = (hashes <= np.uint64(limit))[inverse]
-    if held.sum() > MOST_SHARE * len(groups):
+    mask = (hashes <= np.uint64(limit))[inverse]
+    if mask.sum() > MOST_SHARE * len(groups):
         raise DataError(
-            f"groups leave out {held.sum():,} of {len(groups):,} rows, more than half: {said}. Use smaller groups, or "
+            f"groups leave out {mask.sum():,} of {len(groups):,} rows, more than half: {said}. Use smaller groups, or "
             "eval_set."
         )
-    return np.asarray(held)
+    return np.asarray(mask)
 
 
 def _limit_of_groups(groups: Mapping[int, int], recipe: Recipe) -> tuple[int, str]:
@@ -99,8 +99,8 @@ def _limit_of_times(times: NDArray[np.float64], recipe: Recipe) -> tuple[float, 
     moments = np.unique(times)
     if len(moments) < 2:
         raise DataError(f"holdout_by={recipe.holdout_by!r}: the column {column!r} has one moment, and two are needed.")
-    wanted = np.quantile(times, 1 - recipe.holdout, method="lower")
-    limit = min(float(wanted), float(moments[-2]))
+    quantile = np.quantile(times, 1 - recipe.holdout, method="lower")
+    limit = min(float(quantile), float(moments[-2]))
     return limit, f"the last by {column!r}"
 
 

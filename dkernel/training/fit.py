@@ -154,10 +154,10 @@ def train(
         raise DataError("The data have no label to learn: open the source with one.")
 
     def fit(source: Source, recipe: Recipe) -> TrainResult:
-        source, judges, note = with_judges(source, recipe, executor, validation)
-        source, recipe = settle_source(source, recipe, executor, chosen, judges)
+        source, validation_rows, note = with_validation(source, recipe, executor, validation)
+        source, recipe = settle_source(source, recipe, executor, chosen, validation_rows)
         with one_blas_thread(), progress or Progress("none") as shown:
-            ask = Ask.of(source, recipe, executor, landmarks, chosen, judges)
+            ask = Ask.of(source, recipe, executor, landmarks, chosen, validation_rows)
             executor.group = lambda: phase_group(shown.now)
             run = FitRun(executor, ask.key, shown, scratch=Scratch.of(scratch))
             run.listen(callback)
@@ -169,13 +169,13 @@ def train(
     return with_missing_values(fit, source, recipe, checkpoint, progress)
 
 
-def with_judges(
+def with_validation(
     source: Source, recipe: Recipe, executor: Executor, validation: Validation
 ) -> tuple[Source, Block | None, str]:
     """Return the source to learn from, the validation rows, and a text about them if they are taken from the source."""
-    judges = validation(source, recipe) if callable(validation) else validation
-    if recipe.division is None or judges is not None:
-        return source, judges, ""
+    rows = validation(source, recipe) if callable(validation) else validation
+    if recipe.division is None or rows is not None:
+        return source, rows, ""
     return divide_source(source, recipe, executor)
 
 
@@ -193,8 +193,8 @@ def _resume_or_fit(ask: Ask, run: FitRun, checkpoint: Checkpoint | None) -> Trai
     """Return the result, from the checkpoint if it is there, and close all resources."""
     with silent_overflow(), ExitStack() as opened:
         if checkpoint is not None:
-            kept = checkpoint.open(ask.identity, ask.plan.checkpoint_bytes, run.progress)
-            run.journal = opened.enter_context(kept)
+            journal = checkpoint.open(ask.identity, ask.plan.checkpoint_bytes, run.progress)
+            run.journal = opened.enter_context(journal)
         result = run.journal.stored("result")
         if result is not None:
             run.progress.message("the checkpoint holds the result: nothing was done")
@@ -208,7 +208,7 @@ def _resume_or_fit(ask: Ask, run: FitRun, checkpoint: Checkpoint | None) -> Trai
 
 def _fit(ask: Ask, run: FitRun, opened: ExitStack) -> dict[str, Any]:
     source = ask.source
-    reader = BlockReader(run.executor, source, ask.plan.kept, ask.mixed)
+    reader = BlockReader(run.executor, source, ask.plan.keeps_rows, ask.mixed)
     opened.callback(reader.close)
     load_beside(_compiled_loops(ask))
     survey = read_survey(ask, run, reader)
@@ -248,11 +248,11 @@ def _fit_ways(known: Fit, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
         # A callback ends the whole fit, and data that were rewritten have the order of the first way.
         if fitted and (run.stopped or fitted[0].problem.order):
             return
-        own, way = run, ways[0]
+        run_of_way, way = run, ways[0]
         if way.features != "kernel" or fitted:
             name = f"{way.features}-rest" if way.features == "kernel" and learns_rest(way.local) else way.features
-            own = replace(run, key=f"{run.key}-{name}", journal=run.journal.within(name), chosen=dict(notes))
-        fitted.append(_fit_way(replace(known, run=own), chosen, ways, opened))
+            run_of_way = replace(run, key=f"{run.key}-{name}", journal=run.journal.within(name), chosen=dict(notes))
+        fitted.append(_fit_way(replace(known, run=run_of_way), chosen, ways, opened))
 
     split = known.split(known.sizes)
     judged = len(split.holdout.X) > 0 and not explain_order(survey)  # only one way may change the order of rows
@@ -287,10 +287,10 @@ def _fit_way(known: Fit, chosen: SelectedModel | None, ways: Sequence[Way], open
     way = Way(features, "auto" if len(ways) > 1 else stages[0])
     fit = replace(known, recipe=way.of(known.recipe))
     if features != "kernel":
-        own = choose_model(fit, fit.split(fit.sizes))
+        choice = choose_model(fit, fit.split(fit.sizes))
         if chosen is not None:
-            own = replace(own, why=own.why | {"way": chosen.why["way"]}, findings=chosen.findings)
-        chosen = own
+            choice = replace(choice, why=choice.why | {"way": chosen.why["way"]}, findings=chosen.findings)
+        chosen = choice
     assert chosen is not None
     problem = prepare_problem(fit, chosen)
     opened.callback(problem.reader.close)
@@ -354,12 +354,12 @@ def format_alpha(alpha: float, tried: Mapping[str, float], sample: Mapping[str, 
     >>> format_alpha(1e-5, {"1e-05": 0.25}, {"1e-05": 0.5, "0.0001": 1.0})
     '1e-05, the best of 2 from 1e-05 to 0.0001 on the sample: loss 0.5, runner-up 0.0001 1'
     """
-    own, where = f"{alpha:g}", ""
+    name, where = f"{alpha:g}", ""
     if len(tried) < 2:
         tried, where = sample, " on the sample"
-    others = {each: loss for each, loss in tried.items() if each != own}
-    if own not in tried or not others:
-        return f"{own}, chosen on the sample"
+    others = {each: loss for each, loss in tried.items() if each != name}
+    if name not in tried or not others:
+        return f"{name}, chosen on the sample"
     alphas, best = sorted(tried, key=float), min(others, key=others.__getitem__)
-    said = f"{own}, the best of {len(alphas)} from {alphas[0]} to {alphas[-1]}{where}: loss {tried[own]:.4g}"
+    said = f"{name}, the best of {len(alphas)} from {alphas[0]} to {alphas[-1]}{where}: loss {tried[name]:.4g}"
     return f"{said}, runner-up {best} {others[best]:.4g}"

@@ -94,7 +94,11 @@ def update_stream(state: Stream, block: Block, counts: Mapping[Any, float], exec
     v, older, newer, history = state.v, state.older, state.newer, list(state.history)
     pieces, of_round = cut_rows(len(rows.X), TILE_ROWS), ROUND // TILE_ROWS
     learned = SGDHeads(objective, coordinates, [state.solver])
-    with one_blas_thread(), KeptBlock(executor, rows, f"{key}-rows") as kept, SGD(kept, [learned], key) as sgd:
+    with (
+        one_blas_thread(),
+        KeptBlock(executor, rows, f"{key}-rows") as rows_there,
+        SGD(rows_there, [learned], key) as sgd,
+    ):
         for first in range(0, len(pieces), of_round):
             some = pieces[first : first + of_round]
             (after,), (total,) = sgd.round([PSGD.at_rest(v)], some, f"{first}", 1)
@@ -181,10 +185,10 @@ def weight_classes(objective: Objective, model: Model, counts: Mapping[Any, floa
 
 def _split_rows(seed: int, block: Block) -> ReservoirSplit:
     order = stream(seed, "stream-roles").permutation(len(block.X))
-    held = min(LEVERAGE_ROWS, max(1, len(order) // 10))
-    sample = select_rows(block, order[held:][:MOST_SAMPLE])
+    n_leverage = min(LEVERAGE_ROWS, max(1, len(order) // 10))
+    sample = select_rows(block, order[n_leverage:][:MOST_SAMPLE])
     return ReservoirSplit(
-        select_rows(block, order[:0]), select_rows(block, order[:held]), sample, sample, sample, sample, -1
+        select_rows(block, order[:0]), select_rows(block, order[:n_leverage]), sample, sample, sample, sample, -1
     )
 
 

@@ -121,7 +121,7 @@ def line(n: int, workers: int, recipe: Recipe, prices: Prices) -> dict[str, Any]
     plan = Plan.of(source, recipe, place)
     solve, rounds = plan.costs["solve"], plan.sizes.rounds
     waits = solve.readings * rounds
-    read = source.nbytes / READ_BYTES * (1 if plan.kept else plan.readings)
+    read = source.nbytes / READ_BYTES * (1 if plan.keeps_rows else plan.readings)
     work = solve.seconds + read * solve.readings / plan.readings
     others = core_seconds(plan.costs[name] for name in ("survey", "choice", "setup")) + read / plan.readings
 
@@ -134,11 +134,11 @@ def line(n: int, workers: int, recipe: Recipe, prices: Prices) -> dict[str, Any]
                 prices,
                 8 * plan.sizes.components * turn.sums,
             )
-            for turn in rounds_of(source, rounds, calls, plan.kept)
+            for turn in rounds_of(source, rounds, calls, plan.keeps_rows)
         ]
         return waits * float(np.mean(turns)) + 2 * round_seconds([others / 2 / calls] * calls, prices)
 
-    found = {"rows": f"{n:,}", "workers": workers, "used": plan.slots, "in memory": plan.kept}
+    found = {"rows": f"{n:,}", "workers": workers, "used": plan.slots, "in memory": plan.keeps_rows}
     return found | {"seconds": fit(plan.slots), "seconds, all": fit(workers), "one worker": fit(1)}
 
 

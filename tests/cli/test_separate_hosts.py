@@ -24,7 +24,7 @@ from dkernel.cli import main
 from dkernel.training.planning.memory_plan import Plan
 
 plan = Plan.of
-Plan.of = lambda *args, **more: replace(plan(*args, **more), kept=False)
+Plan.of = lambda *args, **more: replace(plan(*args, **more), keeps_rows=False)
 main()
 """
 

@@ -18,7 +18,7 @@ from dkernel.solvers.gram import FoldedGram, Gram
 from dkernel.solvers.objective import Gradient, LossStatistic, Objective
 from dkernel.solvers.targets import Targets, make_targets
 from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.execution.base import Held
+from dkernel.streaming.execution.base import LocalHandle
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming.kept_block import cut_rows
 from dkernel.streaming.progress import Progress
@@ -181,7 +181,7 @@ def test_with_a_given_map_weights_have_the_gradient_of_copies(loss):
     at = rng.normal(size=(24, targets.outputs)).astype(np.float32), rng.normal(size=targets.outputs).astype(np.float32)
 
     def total(statistic, block):
-        held, n = Held(block), len(block.X)
+        held, n = LocalHandle(block), len(block.X)
         return reduce(SerialExecutor(), statistic, [(held, p) for p in cut_rows(n, 64)], "t", broadcast=at)
 
     blocks = Block(X, y, K.astype(float)), Block(X[COPIES], y[COPIES], None)

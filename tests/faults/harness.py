@@ -190,7 +190,7 @@ def read_again(monkeypatch):
     """A source that is taken for too large to be held: the pass reads it again."""
     of = MemoryPlan.of
     with monkeypatch.context() as patch:
-        patch.setattr(MemoryPlan, "of", lambda *args, **more: replace(of(*args, **more), kept=False))
+        patch.setattr(MemoryPlan, "of", lambda *args, **more: replace(of(*args, **more), keeps_rows=False))
         yield
 
 

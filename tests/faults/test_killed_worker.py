@@ -61,7 +61,7 @@ def test_a_worker_killed(place, workers, tmp_path, monkeypatch):
     stored = recipe is CASES["sorted"][3]
     if stored:
         plan = Plan.of
-        monkeypatch.setattr(Plan, "of", lambda *args, **more: replace(plan(*args, **more), kept=False))
+        monkeypatch.setattr(Plan, "of", lambda *args, **more: replace(plan(*args, **more), keeps_rows=False))
     settle(workers, PATIENCE)
     killed, before = [], len(workers.faults)
 

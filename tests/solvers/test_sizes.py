@@ -40,7 +40,7 @@ def test_the_roles_fit_into_the_rows(n, p, columns, holdout):
     assert sizes.holdout <= MOST_HOLDOUT
     assert (sizes.holdout == 0) == (holdout == 0 or n == 2)
     assert sizes.sample >= 1
-    assert sizes.held >= 1
+    assert sizes.leverage_rows >= 1
     assert sizes == Sizes.of(n, p, Recipe(solver="psgd", n_components=columns, holdout=holdout))
 
 

@@ -107,7 +107,7 @@ def digest(name, seed=None):
     with pytest.MonkeyPatch.context() as patch:
         if seed is not None and seed % 4 >= 2:
             plan = Plan.of
-            patch.setattr(Plan, "of", lambda *args, **more: replace(plan(*args, **more), kept=False))
+            patch.setattr(Plan, "of", lambda *args, **more: replace(plan(*args, **more), keeps_rows=False))
         found = JOBS[name][0](executor)
     made = compute_digest(found) if isinstance(found, Model) else repr(found)
     return made, {statistic.__name__ for statistic in getattr(executor, "statistics", ())}

@@ -12,7 +12,7 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.model import model_file
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.training.divide_rows import divide_source, held_groups
+from dkernel.training.divide_rows import divide_source, mask_groups
 from dkernel.training.fit import train
 
 N = 3000
@@ -128,7 +128,7 @@ def test_the_estimator_leaves_the_same_groups_out(tmp_path):
     table = rows()
     recipe = QUICK.replace(holdout_by="group:site", holdout=0.1)
     _, held, _ = divide_source(opened(table, tmp_path / "all", "site"), recipe, SerialExecutor())
-    mask = held_groups(table["site"].to_numpy(), recipe)
+    mask = mask_groups(table["site"].to_numpy(), recipe)
     assert sorted(held.X[:, 0].astype(int)) == np.flatnonzero(mask).tolist()
     machine = KernelRegressor("Gaussian(gamma=0.3)", n_components=32, alpha=1e-3, metric="identity", holdout=0.1)
     machine.fit(table[["id"]], table["y"], groups=table["site"])

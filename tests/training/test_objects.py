@@ -109,7 +109,7 @@ def test_sorted_texts_are_stored_without_a_change_of_bits(tmp_path, monkeypatch)
 
 
 def _not_kept(plan):
-    return replace(plan, kept=False)
+    return replace(plan, keeps_rows=False)
 
 
 def test_csv_and_parquet_and_memory_say_the_same(files):

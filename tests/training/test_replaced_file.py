@@ -50,7 +50,7 @@ def test_a_model_has_the_rows_of_one_file_or_there_is_none(tmp_path, monkeypatch
     source = open_source(path, label="y")
     if not held:
         plan = Plan.of
-        monkeypatch.setattr(Plan, "of", lambda *args, **more: replace(plan(*args, **more), kept=False))
+        monkeypatch.setattr(Plan, "of", lambda *args, **more: replace(plan(*args, **more), keeps_rows=False))
     recipe = Recipe(solver="psgd", kernel="Gaussian(gamma=0.5)", n_components=32, alpha=1e-6)
     executor = SerialExecutor()
     if held:

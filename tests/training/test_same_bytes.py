@@ -85,7 +85,7 @@ def serial(tmp_path_factory):
 def reread(monkeypatch):
     """From the call on, a source that does not fit in memory: each pass reads it again."""
     plan = Plan.of
-    return lambda: monkeypatch.setattr(Plan, "of", lambda *args, **more: replace(plan(*args, **more), kept=False))
+    return lambda: monkeypatch.setattr(Plan, "of", lambda *args, **more: replace(plan(*args, **more), keeps_rows=False))
 
 
 def _points(always, rare):

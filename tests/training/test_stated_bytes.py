@@ -88,7 +88,7 @@ def stated(plan, stages):
     others = {name: Cost(**{word: getattr(cost, word) for word in kept}) for name, cost in plan.costs.items()}
     costs = others | {name: plan.costs[name] for name in stages}
     peaks = Peaks.of(costs, RowMemory.of(plan.source), SerialExecutor())
-    return peaks.client + (peaks.with_rows if plan.kept else peaks.worker) - sum(SerialExecutor.base_bytes)
+    return peaks.client + (peaks.with_rows if plan.keeps_rows else peaks.worker) - sum(SerialExecutor.base_bytes)
 
 
 # What the name of a phase begins with -> the stages that work in it; the setup states the squares that solvers have.

@@ -211,7 +211,7 @@ class KernelCCA(OnFeatures):
         phi = Phi(both_rows, (view._phi, other._phi, p))
         key = f"{view._key(both)}-{other._key(both)}"
         with default_executor() as executor:
-            sums = read_once(both, FeatureMoments(phi), executor, key, held=True)
+            sums = read_once(both, FeatureMoments(phi), executor, key, large=True)
         mean = sums.total / sums.n
         return mean, sums.gram / sums.n - np.outer(mean, mean)
 

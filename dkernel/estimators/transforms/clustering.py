@@ -66,7 +66,7 @@ class Clustering(ClusterMixin, OnFeatures):
                 least = self.tol * float(F.var(axis=0).sum())
             centers = start.cluster_centers_
             for step in range(self.max_iter):
-                sums = read_once(source, clusters, executor, f"{key}-{step}", held=True, broadcast=centers)
+                sums = read_once(source, clusters, executor, f"{key}-{step}", large=True, broadcast=centers)
                 # A cluster that has lost its rows stays where it was.
                 moved = np.where(sums.count[:, None] > 0, sums.total / np.maximum(sums.count, 1.0)[:, None], centers)
                 shift, centers = float(((moved - centers) ** 2).sum()), moved

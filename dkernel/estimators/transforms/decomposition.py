@@ -84,7 +84,7 @@ class KernelPCA(OnFeatures):
         wanted = self.n_components
         source, self._phi, _ = self._embed(X)
         with default_executor() as executor:
-            sums = read_once(source, FeatureMoments(self._phi), executor, self._key(source), held=True)
+            sums = read_once(source, FeatureMoments(self._phi), executor, self._key(source), large=True)
         self.mean_ = sums.total / sums.n
         with one_blas_thread():
             covariance = sums.gram - sums.n * np.outer(self.mean_, self.mean_)

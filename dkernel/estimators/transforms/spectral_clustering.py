@@ -74,9 +74,9 @@ class SpectralClustering(Clustering):
         k, key = self._n_clusters(source), self._key(source)
         with default_executor() as executor:
             rows = self._sample(source, seed, executor)
-            total = read_once(source, FeatureMoments(phi), executor, f"{key}-degrees", held=True).total
+            total = read_once(source, FeatureMoments(phi), executor, f"{key}-degrees", large=True).total
             normed = Phi(normalize_rows, (phi, total))
-            gram = read_once(source, FeatureMoments(normed), executor, f"{key}-affinity", held=True).gram
+            gram = read_once(source, FeatureMoments(normed), executor, f"{key}-affinity", large=True).gram
         with one_blas_thread():
             values, vectors = np.linalg.eigh(0.5 * (gram + gram.T))
         values, vectors = values[::-1][:k], vectors[:, ::-1][:, :k]

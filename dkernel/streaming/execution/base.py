@@ -26,11 +26,11 @@ PAUSE = 0.25  # seconds before the first retry; the second waits twice as long
 
 
 class Handle:
-    """A handle to a value in this process (`Held`) or on the cluster; only its executor looks inside."""
+    """A handle to a value in this process (`LocalHandle`) or on the cluster; only its executor looks inside."""
 
 
 @dataclass(frozen=True, eq=False)
-class Held(Handle):
+class LocalHandle(Handle):
     """A handle to a value in this process."""
 
     value: Any
@@ -72,7 +72,7 @@ def resolve(arg: Any, value: Callable[[Any], Any]) -> Any:
 
     Examples
     --------
-    >>> resolve((1, [Held(2), Item(Held((3, 4)), (1,))]), lambda handle: handle.value)
+    >>> resolve((1, [LocalHandle(2), Item(LocalHandle((3, 4)), (1,))]), lambda handle: handle.value)
     (1, [2, 4])
     """
     if isinstance(arg, Item):
@@ -190,7 +190,7 @@ class Executor(ABC):
         """
         if self.memory_limit is not None:
             return max(worker)
-        return max(own + of_client for own, of_client in zip(worker, client, strict=True)) - max(client)
+        return max(of_worker + of_client for of_worker, of_client in zip(worker, client, strict=True)) - max(client)
 
     def fewer_slots(self, least: int) -> Iterator[int]:  # noqa: ARG002 - an idle thread saves nothing
         """Numbers of slots, from `least` upwards, that a fit may use instead of all slots."""

@@ -87,15 +87,15 @@ class ClusterExecutor(RemoteExecutor):
     client : a synchronous client; its cluster may grow, shrink and lose workers meanwhile
     patience : seconds without workers or results after which it raises a ClusterError
     least : workers to wait for at the start
-    own : whether the workers were started for this run; their logs are quiet, and lost ones are replaced
+    started : whether the workers were started for this run; their logs are quiet, and lost ones are replaced
     """
 
-    def __init__(self, client: Client, patience: float = PATIENCE, least: int = 1, own: bool = False) -> None:
+    def __init__(self, client: Client, patience: float = PATIENCE, least: int = 1, started: bool = False) -> None:
         refuse_asynchronous(client)
         super().__init__()
         self.client, self.patience = client, patience
         self.address = client.scheduler.address
-        self.settings = Settings(tuple(versions().items()), user_modules(), quiet=own)
+        self.settings = Settings(tuple(versions().items()), user_modules(), quiet=started)
         asked = get_annotations()
         if "workers" in asked:
             raise UnsupportedError(
@@ -108,7 +108,9 @@ class ClusterExecutor(RemoteExecutor):
             self.tell(text)
 
         self._connection = Connection(client, patience, tell)
-        self._workers = WorkerPool(self._connection, self.settings, self.faults, tell, resources, least if own else 0)
+        self._workers = WorkerPool(
+            self._connection, self.settings, self.faults, tell, resources, least if started else 0
+        )
         self._handles = RemoteSet(client)
         self._news = threading.Event()
         self._open = ExitStack()
@@ -191,10 +193,10 @@ class ClusterExecutor(RemoteExecutor):
         sizes = self._connection.ask(lambda: self.client.nbytes(list(futures), summary=False))
         largest = []
         for some in needs:
-            held = Counter[str]()
+            bytes_there = Counter[str]()
             for key in {future.key for future in some}:
-                held.update(dict.fromkeys(where.get(key, ()), sizes.get(key, 0)))
-            largest.append(sorted(worker for worker, size in held.items() if size == max(held.values())))
+                bytes_there.update(dict.fromkeys(where.get(key, ()), sizes.get(key, 0)))
+            largest.append(sorted(worker for worker, size in bytes_there.items() if size == max(bytes_there.values())))
         return largest
 
     def _who_has(self, futures: Sequence[Future]) -> Mapping[str, Sequence[str]]:
@@ -253,7 +255,7 @@ class ClusterExecutor(RemoteExecutor):
                     yield from values
 
     def keep(self, value: Any, key: str) -> Handle:
-        payload, at = Payload.of((identity, (value,))), self._place(())
+        payload, at = Payload.of((identity, (value,))), self._choose_worker(())
 
         def submit(attempt: int, at: str | None) -> Future:
             name = f"dkernel-state-{key.removeprefix('dkernel-')}-{self._connection.token}"
@@ -291,7 +293,7 @@ class ClusterExecutor(RemoteExecutor):
         finally:  # also after an error: the scheduler ends tasks that have no reference
             self._connection.release_later(work.future for work in works if work.future is not None)
 
-    def _place(self, works: Sequence[Remote]) -> str | None:
+    def _choose_worker(self, works: Sequence[Remote]) -> str | None:
         """Choose a worker for a call that may run on any worker: None if all are used, so that Dask chooses, else the
         used worker with the fewest of these calls."""
         there = self.processes()
@@ -310,7 +312,7 @@ class ClusterExecutor(RemoteExecutor):
         works, payloads, names = list[Remote](), list[Payload](), [self._name(call.key) for call in calls]
         for call, name in zip(calls, names, strict=True):
             payload, needs = self._pack(call, len(calls))
-            at = call.at or self._place([*others, *works])
+            at = call.at or self._choose_worker([*others, *works])
             works.append(Remote(call.key, partial(self._submit_call, name, payload, needs), at, needs))
             payloads.append(payload)
         values = [[need.ensure() for need in work.needs] for work in works]
@@ -423,21 +425,21 @@ class ClusterExecutor(RemoteExecutor):
         with self._annotate(-1):
             return self._connection.reach().compute(task, **self._workers.pin(at))
 
-    def _spread(self, units: int, wanted: Sequence[str | None]) -> list[str | None]:
-        """Choose a worker for each unit: the wanted worker if it is there, else the worker with the fewest units for
+    def _spread(self, units: int, chosen: Sequence[str | None]) -> list[str | None]:
+        """Choose a worker for each unit: the chosen worker if it is there, else the worker with the fewest units for
         its threads."""
         threads = self.processes() if units else {}
-        held = dict.fromkeys(sorted(threads), 0)
+        n_units = dict.fromkeys(sorted(threads), 0)
         for handle in self._handles:
-            if handle.payload is None and handle.future is not None and handle.at in held:
-                held[handle.at] += 1
+            if handle.payload is None and handle.future is not None and handle.at in n_units:
+                n_units[handle.at] += 1
         workers: list[str | None] = []
         for unit in range(units):
-            at = wanted[unit] if wanted else None
-            if at not in held:
-                at = min(held, key=lambda worker: (held[worker] + 1) / threads[worker], default=None)
+            at = chosen[unit] if chosen else None
+            if at not in n_units:
+                at = min(n_units, key=lambda worker: (n_units[worker] + 1) / threads[worker], default=None)
             if at is not None:
-                held[at] += 1
+                n_units[at] += 1
             workers.append(at)
         return workers
 

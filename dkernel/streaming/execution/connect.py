@@ -106,7 +106,7 @@ def connect(
         if client is None:
             executor = ThreadsExecutor(memory_limit=parse_memory_limit(memory_limit))
         else:
-            executor = ClusterExecutor(client, patience, least=workers or 1, own=workers is not None)
+            executor = ClusterExecutor(client, patience, least=workers or 1, started=workers is not None)
         executor.client_memory_limit = parse_memory_limit(client_memory_limit)
         with executor:
             yield executor

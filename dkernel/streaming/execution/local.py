@@ -12,7 +12,7 @@ from dask.local import get_sync
 from dkernel.data.compute import compute_by_threads
 from dkernel.numerics.threads import usable_cores
 from dkernel.numerics.validation import silent_overflow
-from dkernel.streaming.execution.base import Call, Executor, Handle, Held, resolve, retry
+from dkernel.streaming.execution.base import Call, Executor, Handle, LocalHandle, resolve, retry
 
 # Dask's schedulers are passed as functions: looking one up by its name imports distributed.
 
@@ -21,10 +21,10 @@ class _LocalExecutor(Executor):
     """Base class of the executors of this process: a handle is the value itself."""
 
     def keep(self, value: Any, key: str) -> Handle:  # noqa: ARG002 - a value at hand needs no key
-        return Held(value)
+        return LocalHandle(value)
 
     def leave(self, calls: Sequence[Call]) -> list[Handle]:
-        return [Held(value) for value in self.compute(calls)[0]]
+        return [LocalHandle(value) for value in self.compute(calls)[0]]
 
     def release(self, handles: Iterable[Handle]) -> None:
         """Nothing to do: the value goes with the last handle."""
@@ -52,7 +52,7 @@ class SerialExecutor(_LocalExecutor):
     ) -> tuple[list[Any], list[Handle]]:
         results = [retry(_bind(call), self.faults) for call in calls]
         read = [retry(partial(unit.compute, scheduler=get_sync), self.faults) for unit in ahead]
-        return results, [Held(value) for value in read]
+        return results, [LocalHandle(value) for value in read]
 
 
 class ThreadsExecutor(_LocalExecutor):
@@ -92,7 +92,7 @@ class ThreadsExecutor(_LocalExecutor):
             partial(compute_by_threads, *units, *ahead, threads=self.slots, traverse=False),
             self.faults,
         )
-        return list(values[: len(units)]), [Held(value) for value in values[len(units) :]]
+        return list(values[: len(units)]), [LocalHandle(value) for value in values[len(units) :]]
 
     def as_they_come(self, calls: Iterable[Call]) -> Generator[Any]:
         rest, begun = iter(calls), set[Future[Any]]()
@@ -120,7 +120,7 @@ class ThreadsExecutor(_LocalExecutor):
 
 
 def _value(handle: Any) -> Any:
-    if not isinstance(handle, Held):
+    if not isinstance(handle, LocalHandle):
         raise TypeError(f"A {type(handle).__name__} belongs to another executor; this one made none like it.")
     return handle.value
 

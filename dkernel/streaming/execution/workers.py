@@ -27,7 +27,7 @@ class WorkerPool:
     faults : gets a message for each worker that does not meet them, and for each that is lost
     tell : called with the message for a lost worker
     resources : Dask resources that each task takes; workers with fewer are not used
-    own : number of workers that were started for this run; those that Dask gives up are replaced
+    started : number of workers that were started for this run; those that Dask gives up are replaced
     """
 
     def __init__(
@@ -37,9 +37,9 @@ class WorkerPool:
         faults: list[str],
         tell: Callable[[str], None],
         resources: Mapping[str, float] | None = None,
-        own: int = 0,
+        started: int = 0,
     ) -> None:
-        self.resources, self.own = dict(resources or {}), own
+        self.resources, self.started = dict(resources or {}), started
         self.connection, self.settings, self.faults, self.tell = connection, settings, faults, tell
         self.fit: dict[str, int] = {}
         self.memory: dict[str, int] = {}
@@ -67,7 +67,7 @@ class WorkerPool:
                     self._there = {worker: n for worker, n in self._there.items() if self._has_resources(worker)}
                 self._asked = time.monotonic()
                 self._begin_checks()
-                if len(self._there) < self.own:
+                if len(self._there) < self.started:
                     self._replace()
             self._end_checks()
             return dict(self.fit)
@@ -124,7 +124,7 @@ class WorkerPool:
         cluster = self.connection.client.cluster
         nannies = list(cluster.workers.values())
         new = [nanny for nanny in nannies if nanny.status.name == "closed" and nanny not in self._given_up]
-        if new and len(self._given_up) < REPLACED * self.own:
+        if new and len(self._given_up) < REPLACED * self.started:
             self._given_up += new
             self.faults.append(f"{len(new)} worker(s) were given up by Dask; as many others are begun")
             cluster.scale(len(nannies) + len(new))

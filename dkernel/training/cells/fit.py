@@ -55,8 +55,8 @@ class CellFitter:
 
     def _nearest(self, visit: Visit) -> Visit:
         """Keep the rows of the cell, and as many rows of its bands, nearest to the cuts, as the overlap allows."""
-        own = int(visit.own.sum())
-        most = own + int(self.overlap * own)
+        n = int(visit.own.sum())
+        most = n + int(self.overlap * n)
         if len(visit.rows) <= most:
             return visit
         some = np.sort(np.argsort(visit.depth, kind="stable")[:most])
@@ -94,10 +94,10 @@ def judge_task(
     visit = fitter.cells(rows.X, whole, number)[1][0]
     judged = np.zeros(len(visit.rows), bool)
     judged[np.flatnonzero(visit.own)[JUDGED_EVERY // 2 :: JUDGED_EVERY]] = True
-    cell, own = fitter.fit(rows, visit.rows[~judged], settings), visit.rows[judged]
-    scores = rows.scores[own], (rows.scores[own] + cell.scores(rows.X[own])).astype(np.float32)
-    losses = [judge_rows(fitter.loss, rows.Y[own], S) for S in scores]
-    return np.array([rows.weight[own], *losses])
+    cell, validation = fitter.fit(rows, visit.rows[~judged], settings), visit.rows[judged]
+    scores = rows.scores[validation], (rows.scores[validation] + cell.scores(rows.X[validation])).astype(np.float32)
+    losses = [judge_rows(fitter.loss, rows.Y[validation], S) for S in scores]
+    return np.array([rows.weight[validation], *losses])
 
 
 def judge_settings(
@@ -153,7 +153,7 @@ class CellSolver(StateMachine[CellState, FittedCells]):
         self.name = "cells"  # name of its stage in the journal
         self.executor = residual.run.executor
         self.order = np.argsort(-rows.sizes, kind="stable").tolist()
-        self._held: list[Handle] = []
+        self._handles: list[Handle] = []
         self._results: Generator[dict[int, dict[str, Any]]] | None = None
         self._early: dict[int, dict[str, Any]] = {}  # parts whose results came before those of earlier parts
 
@@ -193,7 +193,7 @@ class CellSolver(StateMachine[CellState, FittedCells]):
         """Release the tasks that are not done, and their arguments."""
         if self._results is not None:
             self._results.close()
-        self.executor.release(self._held)
+        self.executor.release(self._handles)
 
     def _after(self, state: CellState, part: dict[str, Any]) -> CellState:
         at, parts = state.steps, (*state.parts, part)
@@ -215,7 +215,7 @@ class CellSolver(StateMachine[CellState, FittedCells]):
         self.residual.run.progress.phase("cells", int(self.rows.sizes.sum()))
         key = f"{self.rows.key}-fit"
         handle = self.executor.keep(self.fitter, f"{key}-problem")
-        self._held.append(handle)
+        self._handles.append(handle)
         for parts in self.rows.batches(self.order[first:]):
             numbered = [(part, self.rows.numbers[part]) for part in parts]
             args = handle, self.rows.collect(parts), numbered, self.settings

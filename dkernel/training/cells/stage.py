@@ -92,12 +92,12 @@ class CellStage(Stage):
         overlap = 1 + bands
         m, small = (int(overlap * min(n, rows)) for rows in (limit, TRIED_CELL_ROWS))
         largest = overlap * n / ceil(n / (ROOM * limit))  # cuts make equal cells
-        held, row = int(n * overlap) * partitions, run_dtype(p, outputs).itemsize
+        stored, row = int(n * overlap) * partitions, run_dtype(p, outputs).itemsize
         tried = TRIED * sum(SIZES)
-        model = 4 * held * (p + outputs) + 4 * p * p * -(-n // limit) * partitions
+        model = 4 * stored * (p + outputs) + 4 * p * p * -(-n // limit) * partitions
         metric = metric_rows(n)
-        pairs = held * float(m) + CELL_METRIC_ROUNDS * float(metric) ** 2
-        cubes = held * float(m) ** 2 + tried * float(small) ** 3 + CELL_METRIC_ROUNDS * float(metric) ** 3
+        pairs = stored * float(m) + CELL_METRIC_ROUNDS * float(metric) ** 2
+        cubes = stored * float(m) ** 2 + tried * float(small) ** 3 + CELL_METRIC_ROUNDS * float(metric) ** 3
         return Cost(
             "cells",
             CHOLESKY_SHARE * cubes / 3 + PAIR_FLOPS * pairs,
@@ -106,7 +106,7 @@ class CellStage(Stage):
             client_bytes=2 * model,
             alone_bytes=8 * metric**2,
             model_bytes=model,
-            scratch_bytes=held * row,
+            scratch_bytes=stored * row,
             checkpoint_bytes=model,
         )
 
@@ -249,8 +249,8 @@ def _judge(
     facts: dict[str, Any] = {"cells": cells, "rows": rows, "width": settings.width, "ridge": settings.ridge}
     facts |= {"smoothness": settings.nu, "rounds": settings.rounds}
     words = f"{cells:,} cells of {rows / cells:,.0f} rows, {_words(settings)}"
-    own = machine.scores(residual.problem.split.holdout.X) / machine.unit
-    scores = (residual.holdout.scores + own).astype(np.float32)
+    of_cells = machine.scores(residual.problem.split.holdout.X) / machine.unit
+    scores = (residual.holdout.scores + of_cells).astype(np.float32)
     return LocalStage.judge(machine, history, facts, words, residual, scores)
 
 

@@ -50,10 +50,10 @@ def update_cell_machine(
     for number, visit in machine.tree.visits(Z):
         if len(visit.rows):
             some = visit.rows
-            own = np.ascontiguousarray(Z[some]), rows.Y[some], rows.scores[some], rows.weight[some]
+            part = np.ascontiguousarray(Z[some]), rows.Y[some], rows.scores[some], rows.weight[some]
             cell, n = machine.cells[number], len(machine.Z)
             name = f"dkernel-update-{key}-{n}-{array_digest(cell.coef)}-{number}"
-            calls[number] = Call(name, update_task, (update, cell, own, number))
+            calls[number] = Call(name, update_task, (update, cell, part, number))
     results = dict(zip(calls, executor.compute(list(calls.values()))[0], strict=True))
     p = len(machine.inputs.center)
     none = CellTree(np.zeros((0, p), np.float32), np.zeros((0, 3), np.float32), np.zeros((0, 2), np.int32))

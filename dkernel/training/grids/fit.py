@@ -195,15 +195,15 @@ class GridState(State):
     ----------
     change : coefficients of the last group; None before the first
     scores : scores of the holdout, float32 (rows, outputs)
-    loss, kept, kept_scores : smallest loss of the holdout, number of groups with it, and its scores
+    loss, best_steps, best_scores : smallest loss of the holdout, number of groups with it, and its scores
     bytes : bytes of the coefficients in a model file
     """
 
     change: Tables | None = None
     scores: F32
     loss: float
-    kept: int = 0
-    kept_scores: F32
+    best_steps: int = 0
+    best_scores: F32
     bytes: int = 0
 
 
@@ -251,10 +251,10 @@ class GridSolver(StateMachine[GridState, FittedGrids]):
 
     def start(self) -> GridState:
         scores = self.residual.holdout.scores
-        return GridState(scores=scores, loss=self._loss(scores), kept_scores=scores)
+        return GridState(scores=scores, loss=self._loss(scores), best_scores=scores)
 
     def plan(self, state: GridState) -> Callable[[], BinSums] | None:
-        idle = (state.steps - state.kept) * self.statistic.group
+        idle = (state.steps - state.best_steps) * self.statistic.group
         next_bytes = self.statistic.part(state.steps).n_bins * self._bin_bytes
         full = self.room is not None and state.steps and state.bytes + next_bytes > self.room
         ended = state.ended or full or state.steps == self.rounds or idle >= IDLE_GRIDS
@@ -267,11 +267,14 @@ class GridSolver(StateMachine[GridState, FittedGrids]):
 
     def finish(self, state: GridState) -> FittedGrids:
         self.residual.run.executor.release([self.handle])
-        kept = max(state.kept, 1)  # the first group is judged even if it gains nothing
-        grids, tables = self.statistic.binning.part(0, kept * self.statistic.group), Tables.joined(self.tables[:kept])
+        n_groups = max(state.best_steps, 1)  # the first group is judged even if it gains nothing
+        grids, tables = (
+            self.statistic.binning.part(0, n_groups * self.statistic.group),
+            Tables.joined(self.tables[:n_groups]),
+        )
         unit = self.residual.objective.targets.widths
         machine = GridMachine(self.statistic.inputs, self.settings, self.seed, grids.bits, tables, unit)
-        return machine, state.kept_scores, list(state.history)
+        return machine, state.best_scores, list(state.history)
 
     def load(self, journal: Journal) -> GridState | None:
         state = self.start()
@@ -306,7 +309,7 @@ class GridSolver(StateMachine[GridState, FittedGrids]):
         loss = self._loss(scores)
         if self.residual.judges and not loss < state.loss:
             return after
-        return replace(after, loss=loss, kept=steps, kept_scores=scores)
+        return replace(after, loss=loss, best_steps=steps, best_scores=scores)
 
     def _read(self, state: GridState) -> BinSums:
         executor, number = self.residual.run.executor, state.steps

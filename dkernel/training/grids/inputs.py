@@ -25,27 +25,27 @@ def _numbers(source: Source) -> list[int]:
     return sorted({places.start for places in encoding.places.values()} - known)
 
 
-def find_groups(source: Source, wanted: Sequence[Sequence[str]]) -> Groups:
+def find_groups(source: Source, one_hot: Sequence[Sequence[str]]) -> Groups:
     """Find the groups of a recipe among the features of a source."""
     names = feature_names(source)
-    return named_groups(wanted, {names[j]: j for j in _numbers(source)})
+    return named_groups(one_hot, {names[j]: j for j in _numbers(source)})
 
 
-def category_groups(source: Source, X: NDArray[Any], wanted: str | Sequence[Sequence[str]]) -> Groups:
+def category_groups(source: Source, X: NDArray[Any], one_hot: str | Sequence[Sequence[str]]) -> Groups:
     """Find the inputs that encode one category together.
 
     Parameters
     ----------
     X : sample of the source
-    wanted : setting of the recipe: "none" takes the categories of the encoding, "auto" adds those of the sample,
+    one_hot : setting of the recipe: "none" takes the categories of the encoding, "auto" adds those of the sample,
         and groups of names are added
     """
     known: Groups = () if source.encoding is None else source.encoding.groups
-    if wanted == "none":
+    if one_hot == "none":
         return known
-    if wanted == "auto":
+    if one_hot == "auto":
         return one_hot_groups(X, known, set(range(source.n_in)) - set(_numbers(source)))
-    given, is_level = find_groups(source, wanted), has_two_values(X)
+    given, is_level = find_groups(source, one_hot), has_two_values(X)
     for j in chain.from_iterable(given):
         if not is_level[j]:
             raise RecipeError(

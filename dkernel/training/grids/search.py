@@ -155,8 +155,8 @@ class GridTrials:
 
 def _outputs(grids: Binning, tables: Tables, X: F32) -> F32:
     """Return what each grid adds to the scores of rows, float32 (n_grids, rows, outputs)."""
-    places = grids.codes(X.T).astype(np.int64) + grids.starts[:-1, None]
-    return np.asarray(tables.coef[places] * tables.unit[:, None])
+    bins = grids.codes(X.T).astype(np.int64) + grids.starts[:-1, None]
+    return np.asarray(tables.coef[bins] * tables.unit[:, None])
 
 
 def first_settings(inputs: GridInputs, scaling: Scaling) -> GridSettings:

@@ -60,15 +60,15 @@ def automatic_grids(n: int, effort: str = "normal") -> int:
     >>> [automatic_grids(520_000, effort) for effort in ("low", "normal", "high")]
     [1032, 2048, 8192]
     """
-    wanted, most = int(EFFORTS[effort] * GRID_ROWS) // max(n, 1), int(max(EFFORTS[effort], 1.0) * MOST_GRIDS)
-    return int(np.clip(wanted, LEAST_GRIDS, most))
+    affordable, most = int(EFFORTS[effort] * GRID_ROWS) // max(n, 1), int(max(EFFORTS[effort], 1.0) * MOST_GRIDS)
+    return int(np.clip(affordable, LEAST_GRIDS, most))
 
 
 def limit_grids(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
     """Return the most grids of a recipe; "auto" has no more than the client can hold."""
-    wanted = recipe.settings(Grids).n_grids
-    if isinstance(wanted, int):
-        return wanted
+    n_grids = recipe.settings(Grids).n_grids
+    if isinstance(n_grids, int):
+        return n_grids
     most = MOST_GRID_BYTES // grid_bytes(1 << code_bits(sizes.n, outputs), outputs)
     return max(FEW_GRIDS, min(automatic_grids(sizes.n, recipe.effort), most))
 
@@ -148,9 +148,9 @@ class GridStage(Stage):
     def prepare(self, survey: SurveyResult, source: Source, recipe: Recipe, targets: Targets, rows: Block) -> Any:
         """Return the inputs of the grids, their first settings, the bound of a residual, and the seed."""
         groups = category_groups(source, rows.X[:GROUP_SAMPLE], recipe.settings(Grids).one_hot)
-        own = GridInputs(survey.moments.mean, groups)
-        settings = first_settings(own, survey.scaling("standard"))
-        return own, settings, residual_bound(targets, survey), recipe.seed
+        inputs = GridInputs(survey.moments.mean, groups)
+        settings = first_settings(inputs, survey.scaling("standard"))
+        return inputs, settings, residual_bound(targets, survey), recipe.seed
 
     def learn(self, objective: RaceObjective, split: FitValidationSplit, threads: int) -> GridSettings:
         """Learn the settings, without a global stage before the grids."""

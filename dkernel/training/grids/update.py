@@ -32,9 +32,9 @@ def update_grid_machine(machine: GridMachine, model: Model, rows: ResidualRows, 
         )
     binning, outputs, loss = machine.binning, len(machine.unit), model.loss
     n = int(model.facts["rows"])
-    held = _sample_old(old.X, n, ridge)
-    first_new = len(held)
-    X = np.ascontiguousarray(np.hstack([machine.inputs(held), machine.inputs(rows.X)]))
+    sampled = _sample_old(old.X, n, ridge)
+    first_new = len(sampled)
+    X = np.ascontiguousarray(np.hstack([machine.inputs(sampled), machine.inputs(rows.X)]))
     weight = np.concatenate([np.full(first_new, n / first_new), rows.weight])
     smooth = smooth_loss(loss, RESIDUAL_WIDTHS[-1])
     S = rows.scores + (machine.scores(rows.X) / machine.unit).astype(np.float32)

@@ -33,7 +33,7 @@ class Plan:
     after : costs of the steps of a command after the fit
     memory_limit, client_memory_limit, in_process : those of the executor
     slots : calls that run at a time; on a large cluster no more than make the fit faster
-    kept : whether the source stays in the workers' memory between passes
+    keeps_rows : whether the source stays in the workers' memory between passes
     """
 
     source: Source
@@ -47,7 +47,7 @@ class Plan:
     client_memory_limit: int | None
     in_process: bool
     slots: int
-    kept: bool
+    keeps_rows: bool
 
     @classmethod
     def of(
@@ -61,7 +61,7 @@ class Plan:
         for slots in executor.fewer_slots(max(FEW_SLOTS, whole.enough_slots)):
             with executor.using(slots):
                 part = make()
-            if part.kept == whole.kept and part.fits_workers:
+            if part.keeps_rows == whole.keeps_rows and part.fits_workers:
                 return part
         return whole
 
@@ -75,9 +75,9 @@ class Plan:
         workers, limit = executor.workers, executor.memory_limit  # read once: workers may join meanwhile
         peaks = Peaks.of(costs, rows, executor)
         total = limit * workers if limit else available_memory()
-        kept = rows.has_room(workers * peaks.worker, total) and (limit is None or peaks.with_rows <= limit)
+        keeps_rows = rows.has_room(workers * peaks.worker, total) and (limit is None or peaks.with_rows <= limit)
         limits = limit, executor.client_memory_limit, executor.in_process
-        return cls(source, recipe, outputs, sizes, costs, after, peaks, *limits, slots, kept)
+        return cls(source, recipe, outputs, sizes, costs, after, peaks, *limits, slots, keeps_rows)
 
     @property
     def local(self) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ class Plan:
     @property
     def worker_bytes(self) -> int:
         """Bytes of each worker process, or of this process if threads do the work."""
-        return self.peaks.with_rows if self.kept else self.peaks.worker
+        return self.peaks.with_rows if self.keeps_rows else self.peaks.worker
 
     @property
     def here_bytes(self) -> int:
@@ -136,7 +136,7 @@ class Plan:
 
     @property
     def _read_seconds(self) -> float:
-        return (1 if self.kept else self.readings) * reading_seconds(self.source)
+        return (1 if self.keeps_rows else self.readings) * reading_seconds(self.source)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as JSON: the figures of `format_plan`, and a few more."""
@@ -153,7 +153,7 @@ class Plan:
             "client_bytes": self.peaks.client,
             "memory_limit": self.memory_limit,
             "client_memory_limit": self.client_memory_limit,
-            "kept": self.kept,
+            "kept": self.keeps_rows,
             "in_process": self.in_process,
             "stage_flops": {name: cost.flops for name, cost in self.costs.items()},
             "checkpoint_bytes": self.checkpoint_bytes,

@@ -88,16 +88,16 @@ class Peaks(NamedTuple):
 
 def _list_phases(costs: Mapping[str, Cost], rows: RowMemory, executor: Executor) -> Iterator[Peaks]:
     """Yield the bytes of each phase of a fit, beside the bytes that all phases have."""
-    workers, left, kept = executor.workers, 0, rows.kept_bytes(executor.workers)
+    workers, remaining, source_bytes = executor.workers, 0, rows.kept_bytes(executor.workers)
     for cost in costs.values():
         reads = cost.readings > 0
         worker, beside = executor.tasks_bytes(cost)
         worker += cost.row_bytes * rows.n // workers + reads * executor.worker_threads * rows.reading_bytes
-        client = left + cost.client_bytes + beside + executor.received_bytes(cost.result_bytes)
+        client = remaining + cost.client_bytes + beside + executor.received_bytes(cost.result_bytes)
         units, more = reads * rows.ahead, cost.kept_bytes * rows.n // workers
-        yield Peaks(worker + units, worker + max(units, kept) + more, client)
-        yield Peaks(0, kept, left + cost.alone_bytes)
-        left += cost.left_bytes
+        yield Peaks(worker + units, worker + max(units, source_bytes) + more, client)
+        yield Peaks(0, source_bytes, remaining + cost.alone_bytes)
+        remaining += cost.left_bytes
 
 
 def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int) -> float:

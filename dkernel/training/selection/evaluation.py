@@ -167,8 +167,8 @@ def evaluate_candidate(
         over = IN_TURN if threads == 1 else pool.map  # another thread would compute an alpha too many
         covariance, moment = _means(components, split, targets, over)
         metric = np.zeros_like(covariance)
-        own = map.coordinates().metric
-        metric[:-1, :-1] = own * np.eye(map.n_components) if isinstance(own, float) else own
+        of_map = map.coordinates().metric
+        metric[:-1, :-1] = of_map * np.eye(map.n_components) if isinstance(of_map, float) else of_map
 
         def at(alpha: float) -> Judged:
             w = _ridge(covariance, metric, moment, alpha)
@@ -275,8 +275,8 @@ def _means(components: ScaledComponents, split: FitValidationSplit, targets: Tar
     weight = None if split.weight is None else split.weight[:, None]
 
     def part(first: int, stop: int) -> GramSum:
-        own = slice(first, stop)
-        return sum_gram(components, split.X[own], Y[own], None if weight is None else weight[own], dtype)
+        some = slice(first, stop)
+        return sum_gram(components, split.X[some], Y[some], None if weight is None else weight[some], dtype)
 
     ends = [rows * i // SQUARE_PARTS for i in range(SQUARE_PARTS + 1)]
     total = reduce(GramSum.merge, over(part, ends, ends[1:]))

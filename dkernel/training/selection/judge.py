@@ -67,11 +67,11 @@ class Judge:
     known: dict[tuple[Candidate, Fidelity, bool], Trial] = field(default_factory=dict)
 
     def __enter__(self) -> "Judge":
-        self.kept = self.executor.keep(self.split, f"{self.key}-reservoir")
+        self.handle = self.executor.keep(self.split, f"{self.key}-reservoir")
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.executor.release([self.kept])
+        self.executor.release([self.handle])
 
     def within(self, fidelity: Fidelity) -> Fidelity:
         """Limit the fidelity to the components of the fit and to the rows of the split."""
@@ -79,8 +79,8 @@ class Judge:
 
     def affordable_fidelity(self, fidelity: Fidelity, families: Sequence[Kernel], least: int) -> Fidelity:
         """Halve a fidelity, down to `least` components, until fits of these kernels are within the budget."""
-        drawn, left = self.drawing is not None, self.budget - self.spent
-        while fidelity.components > least and sum(fidelity.flops(f, self.p, drawn) for f in families) > left:
+        drawn, remaining = self.drawing is not None, self.budget - self.spent
+        while fidelity.components > least and sum(fidelity.flops(f, self.p, drawn) for f in families) > remaining:
             fidelity = replace(fidelity, components=fidelity.components // 2, rows=max(fidelity.rows // 2, 2048))
         return fidelity
 
@@ -93,7 +93,7 @@ class Judge:
         new = [c for c in candidates if (c, fidelity, drawn) not in self.known]
         self.spent += sum(fidelity.flops(c.family, self.p, drawing is not None) for c in new)
         threads = self.executor.threads_each(max(1, len(new)))
-        rest = self.kept, self.loss, self.targets, fidelity, threads, drawing
+        rest = self.handle, self.loss, self.targets, fidelity, threads, drawing
         calls = [
             Call(
                 f"{self.key}-{self.calls}-{i}",
@@ -129,7 +129,7 @@ class Judge:
             Call(
                 f"{self.key}-moment-{self.calls}-{part}",
                 measure_gradient_moment,
-                (candidate.kernel, candidate.scaling, self.kept, result.coef, self.within(fidelity), seed, part),
+                (candidate.kernel, candidate.scaling, self.handle, result.coef, self.within(fidelity), seed, part),
             )
             for part in range(MOMENT_PARTS)
         ]
@@ -144,7 +144,7 @@ class Judge:
         self.spent += linear_flops(self.p, self.targets.outputs, fidelity)
         if self.spent > self.budget:
             return None
-        work = scaling, self.kept, loss, self.targets, fidelity, alpha
+        work = scaling, self.handle, loss, self.targets, fidelity, alpha
         call = Call(f"{self.key}-joint-{fidelity.rows}", fit_linear, work)
         result: CandidateLoss = self.executor.compute([call])[0][0]
         return result

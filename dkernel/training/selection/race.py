@@ -252,27 +252,29 @@ class Race:
         """Learn the data that the fits of a local stage share, if a way that is left has this stage."""
         names = sorted({way.local for way in self.ways} & (self.stages.keys() - self.learned.keys()))
         # One of the two takes three times as long as the other, so each may use all threads.
-        args = self.objective, self.judge.kept, self.judge.executor.threads_each(1)
+        args = self.objective, self.judge.handle, self.judge.executor.threads_each(1)
         calls = [Call(f"{self.judge.key}-{name}", self.stages[name].learn, args) for name in names]
         self.learned |= dict(zip(names, self.judge.executor.compute(calls)[0], strict=True))
 
     def _starts(self, ways: Sequence[Way], rows: int) -> dict[str, StageScores]:
         """Fit the global stages of these ways to a sample; return their scores."""
-        judge, wanted = self.judge, {way.features for way in ways}
+        judge, features = self.judge, {way.features for way in ways}
         fidelity = judge.within(Fidelity(self.components(rows), rows, len(judge.split.X_judged)))
         calls = {}
-        if "kernel" in wanted:
+        if "kernel" in features:
             assert self.kernel is not None
             candidate, result = judge.trials([self.kernel], fidelity)[0]
-            args = candidate.kernel, candidate.scaling, judge.kept, result, fidelity, judge.drawing, candidate.plain
+            args = candidate.kernel, candidate.scaling, judge.handle, result, fidelity, judge.drawing, candidate.plain
             calls["kernel"] = Call(f"{judge.key}-kernel-scores-{judge.calls}", candidate_scores, args)
-        if "none" in wanted:
-            calls["none"] = Call(f"{judge.key}-none-scores-{rows}", constant_scores, (judge.kept, judge.targets, rows))
+        if "none" in features:
+            calls["none"] = Call(
+                f"{judge.key}-none-scores-{rows}", constant_scores, (judge.handle, judge.targets, rows)
+            )
         return dict(zip(calls, judge.executor.compute(list(calls.values()))[0], strict=True))
 
     def _call(self, way: Way, rows: int, start: StageScores) -> Call:
         key = f"{self.judge.key}-{way.features}-{way.local}-{rows}-{self.judge.calls}"
-        args = self.objective, self.judge.kept
+        args = self.objective, self.judge.handle
         if way.local not in self.stages:
             return Call(key, judge_global, (*args, start))
         known = self.learned[way.local], self.findings.get(way)

@@ -66,12 +66,12 @@ class FewRowsSearch(ParameterSearch):
 
     def _leave_out_copies(self) -> None:
         """Keep the first of candidates with the same fit: "auto" may resolve to another word of its axis."""
-        kept: dict[tuple[str, ...], SearchCandidate] = {}
+        different: dict[tuple[str, ...], SearchCandidate] = {}
         for candidate in self.candidates:
             chosen = self._choose_model(candidate)
             words = candidate.recipe.replace(kernel=repr(chosen.kernel), gamma="auto", metric=chosen.metric)
-            kept.setdefault((words.to_text(), chosen.scaling.kind), candidate)
-        self.candidates = list(kept.values())
+            different.setdefault((words.to_text(), chosen.scaling.kind), candidate)
+        self.candidates = list(different.values())
 
     def _judge(self, candidate: SearchCandidate) -> dict[str, Any]:
         """Return the line of a candidate: its alpha, and the figures of rows left out of a fit."""
@@ -93,7 +93,7 @@ class FewRowsSearch(ParameterSearch):
 
         def choose() -> SelectedModel:
             run = FitRun(self.executor, ask.key, self.progress, scratch=self.scratch)
-            with closing(BlockReader(self.executor, ask.source, ask.plan.kept)) as reader:
+            with closing(BlockReader(self.executor, ask.source, ask.plan.keeps_rows)) as reader:
                 fit = learn_labels(ask, run, read_survey(ask, run, reader), reader)
             return choose_model(fit, fit.split(fit.sizes))
 

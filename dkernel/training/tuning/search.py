@@ -39,7 +39,7 @@ from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.progress import Progress
 from dkernel.training.ask import Ask, merge_copies
 from dkernel.training.checkpoint import FIT, SEARCH, Checkpoint
-from dkernel.training.fit import TrainResult, Validation, train, with_judges
+from dkernel.training.fit import TrainResult, Validation, train, with_validation
 from dkernel.training.missing_values import with_missing_values
 from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.selection.metric_learning import check_metric
@@ -107,7 +107,7 @@ def tune(
         of_search, of_fit = checkpoint.within(SEARCH), replace(checkpoint.within(FIT), resume=True)
 
     def run(source: Source, recipe: Recipe) -> TuneResult:
-        source, rows, note = with_judges(source, recipe, executor, validation)
+        source, rows, note = with_validation(source, recipe, executor, validation)
         source = merge_copies(source, recipe, executor)
         if source.n_counted < 2:
             raise DataError(f"The data have {source.n_counted} row(s) that count; a search needs at least two.")
@@ -150,8 +150,8 @@ def tune(
 def _resume_or_search(search: ParameterSearch, checkpoint: Checkpoint | None) -> dict[str, Any]:
     with ExitStack() as opened:
         if checkpoint is not None:
-            kept = checkpoint.open(search.identity, search.checkpoint_bytes, search.progress)
-            search.journal = opened.enter_context(kept)
+            journal = checkpoint.open(search.identity, search.checkpoint_bytes, search.progress)
+            search.journal = opened.enter_context(journal)
         result: dict[str, Any] | None = search.journal.stored("result")
         if result is None:
             with one_blas_thread(), search.progress:
@@ -207,7 +207,7 @@ class HalvingSearch(ParameterSearch):
     def run(self) -> dict[str, Any]:
         """Run the race, and return its result as the journal stores it."""
         base, run = self.base, self._make_run(self.base.key)
-        reader = BlockReader(self.executor, base.source, base.plan.kept)
+        reader = BlockReader(self.executor, base.source, base.plan.keeps_rows)
         try:
             fit = learn_labels(base, run, read_survey(base, run, reader), reader)
             self.targets = fit.targets
@@ -285,7 +285,7 @@ class HalvingSearch(ParameterSearch):
             within = done + len(turns) <= self.budget.passes * length + 1e-3
             if rung and not (within and self._has_time(spent)):
                 break
-            maps = [kept for raced in maps if (kept := raced.only(alive)) is not None]
+            maps = [smaller for raced in maps if (smaller := raced.only(alive)) is not None]
             rows = sum(piece.n for turn in turns for piece in turn)
             self.progress.phase(f"rung {rung + 1}", rows, candidates=len(alive), maps=len(maps))
             begin = self.clock()

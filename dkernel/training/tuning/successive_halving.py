@@ -72,14 +72,14 @@ class RacedHeads:
 
     def only(self, alive: Sequence[int]) -> "RacedHeads | None":
         """Return the heads of the candidates that are left, or None."""
-        kept = [j for j, number in enumerate(self.candidates) if number in alive]
-        if not kept:
+        alphas = [j for j, number in enumerate(self.candidates) if number in alive]
+        if not alphas:
             return None
         return replace(
             self,
-            solver=self.solver.only([(j, 1.0) for j in kept]),
-            v=np.ascontiguousarray(np.concatenate([self.of(self.candidates[j]) for j in kept], axis=1)),
-            candidates=tuple(self.candidates[j] for j in kept),
+            solver=self.solver.only([(j, 1.0) for j in alphas]),
+            v=np.ascontiguousarray(np.concatenate([self.of(self.candidates[j]) for j in alphas], axis=1)),
+            candidates=tuple(self.candidates[j] for j in alphas),
         )
 
     def of(self, number: int) -> F64:
@@ -108,7 +108,7 @@ class RacedMap:
 
     def only(self, alive: Sequence[int]) -> "RacedMap | None":
         """Return the map with the heads of the candidates that are left, or None."""
-        entries = tuple(kept for entry in self.entries if (kept := entry.only(alive)) is not None)
+        entries = tuple(smaller for entry in self.entries if (smaller := entry.only(alive)) is not None)
         return replace(self, entries=entries) if entries else None
 
     def at(self, v: dict[int, F64]) -> "RacedMap":

@@ -11,7 +11,7 @@ import pytest
 
 from dkernel.errors import DataError
 from dkernel.streaming.execution import base
-from dkernel.streaming.execution.base import Call, Held, Item
+from dkernel.streaming.execution.base import Call, Item, LocalHandle
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from tests.streaming.execution import jobs
 
@@ -134,7 +134,7 @@ def test_a_handle_of_another_executor_is_refused(executor):
 def test_release_forgets_nothing_that_is_still_held(executor):
     handle = executor.keep([1, 2], "list")
     executor.release([handle])
-    assert isinstance(handle, Held)
+    assert isinstance(handle, LocalHandle)
     assert handle.value == [1, 2]
 
 

@@ -71,7 +71,7 @@ def test_with_nothing_given_a_plan_of_any_rows_is_that_of_the_first_page(n, monk
     assert here.worker_bytes <= GIB
     assert apart.model_bytes <= max(64 * 2**20, data // 100)
     if n >= 10**7:
-        assert not apart.kept
+        assert not apart.keeps_rows
         assert sum(apart.costs[name].readings for name in GLOBAL_STAGES) <= 3
 
 
@@ -238,9 +238,9 @@ def test_squares_are_made_where_the_client_has_the_cores(monkeypatch):
 def test_a_source_is_kept_where_the_workers_together_have_room(source):
     recipe = Recipe(solver="psgd", n_components=100)
     big = from_arrays(np.zeros((4_000_000, 10), np.float32), np.zeros(4_000_000, int))
-    assert Plan.of(source, recipe, Limited(GIB)).kept
-    assert not Plan.of(big, recipe, Limited(GIB // 3)).kept
-    assert Plan.of(big, recipe, Limited(GIB, workers=8)).kept
+    assert Plan.of(source, recipe, Limited(GIB)).keeps_rows
+    assert not Plan.of(big, recipe, Limited(GIB // 3)).keeps_rows
+    assert Plan.of(big, recipe, Limited(GIB, workers=8)).keeps_rows
 
 
 def test_the_plan_is_json(source):
@@ -306,9 +306,9 @@ def test_a_plan_uses_as_many_workers_as_the_work_is_worth():
     assert 1.8 < four / once < 2.2
     # rows that fit in the memory of more workers stay in memory
     tight = Plan.of(rows_of(32 * 10**6), small, Apart(GIB, 64))
-    assert tight.kept
+    assert tight.keeps_rows
     assert FEW_SLOTS < tight.slots <= 64
-    assert not Plan.of(rows_of(32 * 10**6), small, Apart(GIB, FEW_SLOTS)).kept
+    assert not Plan.of(rows_of(32 * 10**6), small, Apart(GIB, FEW_SLOTS)).keeps_rows
 
 
 def test_a_limit_of_the_client_refuses_and_changes_no_fit(source):

@@ -185,7 +185,11 @@ def test_there_are_rows_to_choose_from(n, columns):
         Sizes.of(n, 5, Recipe(solver="psgd", n_components=columns, landmarks=r)) for r in ("uniform", "leverage")
     )
     assert uniform.reservoir <= chosen.reservoir <= n
-    assert (uniform.holdout, uniform.held, uniform.sample) == (chosen.holdout, chosen.held, chosen.sample)
+    assert (uniform.holdout, uniform.leverage_rows, uniform.sample) == (
+        chosen.holdout,
+        chosen.leverage_rows,
+        chosen.sample,
+    )
     if n == 10**6:
         assert chosen.candidates == max(CANDIDATES, 4 * columns)
 
