@@ -124,15 +124,15 @@ class Solver(StateMachine[S, SolverResult]):
     stage: ClassVar[str]
     """Name of its states in a checkpoint."""
 
-    def __init__(self, fit: FitProblem) -> None:
-        self.fit, self.key = fit, f"{fit.run.key}-fit"
+    def __init__(self, problem: FitProblem) -> None:
+        self.problem, self.key = problem, f"{problem.run.key}-fit"
         self._shown = ""
         self._handles: dict[str, Handle] = {}
         self._holdout: KeptBlock | None = None
 
     def close(self) -> None:
         """Let the workers forget what the solver has given them."""
-        self.fit.run.executor.release(self._handles.values())
+        self.problem.run.executor.release(self._handles.values())
         self._handles.clear()
         if self._holdout is not None:
             self._holdout.close()
@@ -145,23 +145,24 @@ class Solver(StateMachine[S, SolverResult]):
         value : value that its steps get beside the rows
         name : name in the keys of the tasks
         """
-        fit, executor, kind, key = self.fit, self.fit.run.executor, type(statistic).__name__, f"{self.key}-{name}"
+        problem, executor = self.problem, self.problem.run.executor
+        kind, key = type(statistic).__name__, f"{self.key}-{name}"
         if kind not in self._handles:  # every reading of a solver needs it again
             self._handles[kind] = executor.keep(statistic, f"{self.key}-{kind}")
         broadcast = executor.keep(value, key)
-        total = fit.reader.fold(
-            statistic, fit.pieces, key, fit.run.progress, handle=self._handles[kind], broadcast=broadcast
+        total = problem.reader.fold(
+            statistic, problem.pieces, key, problem.run.progress, handle=self._handles[kind], broadcast=broadcast
         )
         executor.release([broadcast])
         return total
 
     def judge(self, v: F64, name: str) -> LossSums | None:
         """Loss and right answers on the holdout, for each group of heads of v; None where there is none."""
-        if not len(self.fit.split.holdout.X):
+        if not len(self.problem.split.holdout.X):
             return None
         if self._holdout is None:
-            self._holdout = self.fit.keep(self.fit.split.holdout, "holdout")
-        return self.fit.losses(self._holdout, v, name)
+            self._holdout = self.problem.keep(self.problem.split.holdout, "holdout")
+        return self.problem.losses(self._holdout, v, name)
 
     def load(self, journal: Journal) -> S | None:
         state: S | None = journal.last_state(self.stage, self.where)
@@ -174,7 +175,7 @@ class Solver(StateMachine[S, SolverResult]):
         """Show a phase once for all readings in a row that have the same name and key."""
         if self._shown != name + key:
             self._shown = name + key
-            self.fit.run.progress.phase(name, rows(), **more)
+            self.problem.run.progress.phase(name, rows(), **more)
 
     def where(self, state: S) -> str:
         """The state in words, for a run that continues from it."""

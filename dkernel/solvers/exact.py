@@ -159,22 +159,22 @@ class Exact(Solver[OneStepState]):
         )
 
     def _optimum(self) -> dict[str, Any]:
-        fit, rows, progress = self.fit, self.fit.split.sample, self.fit.run.progress
-        objective, coordinates = fit.on_sample, fit.coordinates
+        problem, rows, progress = self.problem, self.problem.split.sample, self.problem.run.progress
+        objective, coordinates = problem.on_sample, problem.coordinates
         if isinstance(coordinates.metric, np.ndarray):
             metric_factor(coordinates.metric)  # refuses a kernel that is none
-        progress.phase("choose alpha" if fit.alpha == "auto" else "leave rows out")
+        progress.phase("choose alpha" if problem.alpha == "auto" else "leave rows out")
         search = _AlphaSearch.of(objective, coordinates, rows)
         losses: dict[float, float] = {}
-        if fit.alpha == "auto":
-            search.search(fit.near)
+        if problem.alpha == "auto":
+            search.search(problem.near)
             losses = search.losses
             check_finite(objective.components.map.kernel, "losses on rows that were left out", min(losses.values()))
             # The largest of equally good alphas has the smallest coefficients, and its optimum takes the fewest steps.
             least = ALIKE * min(losses.values())
             alpha = max(each for each, loss in losses.items() if loss <= least)
         else:
-            alpha = float(fit.alpha)
+            alpha = float(problem.alpha)
             search.judge(alpha)
         progress.phase("solve")
         matrix = search.matrix if search.is_whole else _SplitRows.of(objective, coordinates, rows)

@@ -51,18 +51,18 @@ class FullBatch(Solver[FullBatchState]):
     stage = "batch"
     kind: ClassVar[type[Batch]]
 
-    def __init__(self, fit: FitProblem) -> None:
-        super().__init__(fit)
+    def __init__(self, problem: FitProblem) -> None:
+        super().__init__(problem)
         self.settings, self.first, self.limit = self._begin()
-        self.machine = self._kind()(self.settings, DECREMENT_TOLERANCE[fit.dtype])
-        self.statistic = Gradient(fit.objective, exact=fit.dtype == "float64")
+        self.machine = self._kind()(self.settings, DECREMENT_TOLERANCE[problem.dtype])
+        self.statistic = Gradient(problem.objective, exact=problem.dtype == "float64")
 
     def _begin(self) -> tuple[AlphaPath, F64, int]:
-        of_fit, start = self.fit.setup.solver, self.fit.setup.start
+        of_fit, start = self.problem.setup.solver, self.problem.setup.start
         paths = [list(of_fit.alphas).index(alpha) for alpha in dict.fromkeys(of_fit.alphas)]
         heads = np.concatenate([np.arange(j * of_fit.outputs, (j + 1) * of_fit.outputs) for j in paths])
         settings = of_fit.only([(j, 1.0) for j in paths])
-        return settings, np.ascontiguousarray(start[:, heads]), self.readings(self.fit.sizes)
+        return settings, np.ascontiguousarray(start[:, heads]), self.readings(self.problem.sizes)
 
     def _kind(self) -> type[Batch]:
         return self.kind
@@ -80,9 +80,9 @@ class FullBatch(Solver[FullBatchState]):
             return None if done else partial(self.judge, state.state.v, f"{self.stage}-judge")
         self._show(state)
         points = self.machine.candidates(state.state)
-        coefficients: Any = expand_coefficients(self.fit.coordinates, points)
+        coefficients: Any = expand_coefficients(self.problem.coordinates, points)
         if self.statistic.exact:
-            coefficients = self.fit.coordinates.expand(points[:-1]), points[-1]
+            coefficients = self.problem.coordinates.expand(points[:-1]), points[-1]
         return partial(self.reduce_all, self.statistic, coefficients, f"{self.stage}-{state.state.passes}")
 
     def _is_over(self, state: FullBatchState) -> bool:
@@ -90,17 +90,18 @@ class FullBatch(Solver[FullBatchState]):
 
     def _show(self, state: FullBatchState) -> None:
         turn = f"{state.state.passes + 1}/{self.limit}"
-        self.show(f"pass {turn}", lambda: self.fit.reader.source.n_rows, **{"pass": turn})
+        self.show(f"pass {turn}", lambda: self.problem.reader.source.n_rows, **{"pass": turn})
 
     def advance(self, state: FullBatchState, result: Any) -> FullBatchState:
         if self._is_over(state):
-            figures, lines = best_of_alphas(self.fit.objective.targets, self.settings.alphas, result, self.machine.name)
+            targets, alphas = self.problem.objective.targets, self.settings.alphas
+            figures, lines = best_of_alphas(targets, alphas, result, self.machine.name)
             return replace(state, holdout=figures, history=state.history + lines, steps=state.steps + 1)
         total: GradientSum = result
         loss = total.loss / max(total.weight, 1e-300)
-        made = self.machine.advance(state.state, loss, mean_gradient(self.fit.coordinates, total))
+        made = self.machine.advance(state.state, loss, mean_gradient(self.problem.coordinates, total))
         figures = {"rows": total.n, "loss": float(loss[0])}
-        figures |= self.fit.objective.targets.merit(float(total.right[0]), total.n)
+        figures |= self.problem.objective.targets.merit(float(total.right[0]), total.n)
         line = {"pass": made.passes, "round": 1, **figures, "decrement": float(made.decrement.max())}
         return replace(state, state=made, history=(*state.history, line), steps=state.steps + 1)
 
@@ -118,7 +119,7 @@ class FullBatch(Solver[FullBatchState]):
         return SolverResult(v, alpha, 1.0, self.machine.name, history, state.holdout or {}, facts, tried=tried)
 
     def _warn(self, passes: int, decrement: float) -> None:
-        self.fit.run.progress.message(
+        self.problem.run.progress.message(
             f"after {passes} passes the scores would still change by about {decrement:.1g}: more passes come nearer to "
             "the optimum"
         )
@@ -146,20 +147,20 @@ class Polish(FullBatch):
 
     stage = "polish"
 
-    def __init__(self, fit: FitProblem, before: SolverResult) -> None:
+    def __init__(self, problem: FitProblem, before: SolverResult) -> None:
         self.before = before
-        super().__init__(fit)
+        super().__init__(problem)
 
     def _begin(self) -> tuple[AlphaPath, F64, int]:
-        of_fit, before = self.fit.setup.solver, self.before
+        of_fit, before = self.problem.setup.solver, self.before
         only = of_fit.only([(list(of_fit.alphas).index(before.alpha), 1.0)])
-        return only, before.v, self.fit.sizes.polish
+        return only, before.v, self.problem.sizes.polish
 
     def _kind(self) -> type[Batch]:
         return batch_solver(self.settings.loss)
 
     def _show(self, state: FullBatchState) -> None:  # noqa: ARG002 - its readings are short: one phase for all
-        self.show("polish", lambda: self.limit * self.fit.reader.source.n_rows)
+        self.show("polish", lambda: self.limit * self.problem.reader.source.n_rows)
 
     def finish(self, state: FullBatchState) -> SolverResult:
         result, before = super().finish(state), self.before

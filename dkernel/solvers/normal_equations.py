@@ -158,10 +158,10 @@ class NormalEquations(Solver[OneStepState]):
 
     stage = "normal"
 
-    def __init__(self, fit: FitProblem) -> None:
-        super().__init__(fit)
-        self.alphas = NORMAL_ALPHAS if isinstance(fit.alpha, str) else [float(fit.alpha)]
-        self.statistic = FoldedGram(fit.objective, _folds(fit.objective.components.map.n_components))
+    def __init__(self, problem: FitProblem) -> None:
+        super().__init__(problem)
+        self.alphas = NORMAL_ALPHAS if isinstance(problem.alpha, str) else [float(problem.alpha)]
+        self.statistic = FoldedGram(problem.objective, _folds(problem.objective.components.map.n_components))
 
     @classmethod
     def readings(cls, sizes: Sizes) -> int:  # noqa: ARG003
@@ -183,18 +183,18 @@ class NormalEquations(Solver[OneStepState]):
 
     def plan(self, state: OneStepState) -> Callable[[], Any] | None:
         if state.value is None:
-            self.show("pass 1/1", lambda: self.fit.reader.source.n_rows, **{"pass": "1/1"})
+            self.show("pass 1/1", lambda: self.problem.reader.source.n_rows, **{"pass": "1/1"})
             return partial(self.reduce_all, self.statistic, None, "gram")
         return partial(self.judge, state.value["v"], "normal-judge") if state.holdout is None else None
 
     def advance(self, state: OneStepState, result: Any) -> OneStepState:
         if state.value is None:
-            self.fit.run.progress.phase("normal equations")
+            self.problem.run.progress.phase("normal equations")
             value = self._solve_path(result)
             line = {"pass": 1, "round": 1, "rows": 0, "loss": 0.5 * value["mse"]}
             return replace(state, value=value, history=(line,), steps=1)
         figures, lines = best_of_alphas(
-            self.fit.objective.targets, [self.alphas[state.value["best"]]], result, self.stage
+            self.problem.objective.targets, [self.alphas[state.value["best"]]], result, self.stage
         )
         return replace(state, holdout=figures, history=state.history + lines, steps=2)
 
@@ -217,7 +217,7 @@ class NormalEquations(Solver[OneStepState]):
 
     def _solve_path(self, sums: Sequence[GramSum]) -> dict[str, Any]:
         """Solve the regressions of all alphas, and choose one."""
-        objective, coordinates = self.fit.objective, self.fit.coordinates
+        objective, coordinates = self.problem.objective, self.problem.coordinates
         parts = [
             GramSum(
                 in_coordinates(coordinates, one.gram),
@@ -241,7 +241,7 @@ class NormalEquations(Solver[OneStepState]):
             figures["kfold"] = [
                 unit * float(error) for error in _cross_validate(parts, coordinates.metric, self.alphas)
             ]
-        figures["loo"] = [unit * float(error) for error in _leave_one_out(self.fit, ridge, self.alphas)]
+        figures["loo"] = [unit * float(error) for error in _leave_one_out(self.problem, ridge, self.alphas)]
         best = int(np.argmin(figures.get("kfold", figures["gcv"])))
         alpha = self.alphas[best]
         variance = _variance(ridge, alpha) if objective.targets.classes is None else None
@@ -290,9 +290,9 @@ class LeaveOneOut(Statistic[F64, F64]):
         return left + right
 
 
-def _leave_one_out(fit: FitProblem, ridge: Ridge, alphas: Sequence[float]) -> F64:
+def _leave_one_out(problem: FitProblem, ridge: Ridge, alphas: Sequence[float]) -> F64:
     # rows of the sample that are left out one by one, at two D x D products each
-    some = select_rows(fit.split.sample, slice(4096))
-    with fit.keep(some, "left-out") as block:
-        total = block.fold(LeaveOneOut(fit.on_sample, fit.coordinates, ridge, alphas), "errors", size=1024)
+    some = select_rows(problem.split.sample, slice(4096))
+    with problem.keep(some, "left-out") as block:
+        total = block.fold(LeaveOneOut(problem.on_sample, problem.coordinates, ridge, alphas), "errors", size=1024)
     return np.asarray(total[:-1] / max(float(total[-1]), 1e-300))

@@ -60,12 +60,12 @@ class PSGDSolver(Solver[PassState]):
 
     stage = "rounds"
 
-    def __init__(self, fit: FitProblem) -> None:
-        super().__init__(fit)
-        self.objective, self.solver, self.progress = fit.objective, fit.setup.solver, fit.run.progress
-        self.sgd = SGD(fit.reader, [SGDHeads(fit.objective, fit.coordinates, [self.solver])], self.key)
+    def __init__(self, problem: FitProblem) -> None:
+        super().__init__(problem)
+        self.objective, self.solver, self.progress = problem.objective, problem.setup.solver, problem.run.progress
+        self.sgd = SGD(problem.reader, [SGDHeads(problem.objective, problem.coordinates, [self.solver])], self.key)
         # The epochs on the sample of small data were passes over most of it: the step has decayed once by then.
-        self.decayed = 0 if fit.sizes.large else 1
+        self.decayed = 0 if problem.sizes.large else 1
 
     def close(self) -> None:
         self.sgd.release()
@@ -76,7 +76,7 @@ class PSGDSolver(Solver[PassState]):
         return sizes.passes + sizes.polish
 
     def start(self) -> PassState:
-        start = self.fit.setup.start
+        start = self.problem.setup.start
         return PassState(self.solver.start(start), start)
 
     def where(self, state: PassState) -> str:
@@ -87,7 +87,7 @@ class PSGDSolver(Solver[PassState]):
         first = np.eye(1, self.solver.outputs)
         nothing = float(self.objective.loss.value(2 * first - 1, 0 * first).sum())
         facts = _rounds_not_learned(state.history, nothing)
-        if state.epoch < len(self.fit.schedules):
+        if state.epoch < len(self.problem.schedules):
             facts["passes"] = state.epoch
         return replace(state.best, history=list(state.history), facts=facts)
 
@@ -98,7 +98,7 @@ class PSGDSolver(Solver[PassState]):
         if self._is_over(state):
             name = "start" if state.best is None else state.name
             return partial(judge, np.concatenate([*self._candidates(state).values()], axis=1), f"{name}-judge")
-        over = state.ended or state.epoch == len(self.fit.schedules) or self._has_lost_patience(state)
+        over = state.ended or state.epoch == len(self.problem.schedules) or self._has_lost_patience(state)
         return None if over else self._round(state)
 
     def advance(self, state: PassState, result: Any) -> PassState:
@@ -118,13 +118,13 @@ class PSGDSolver(Solver[PassState]):
         """True if the loss on the holdout has not fallen in as many passes as `patience` says."""
         losses = [line["loss"] for line in state.history if "holdout" in line]
         since = len(losses) - 1 - int(np.argmin(losses)) if losses and not state.done else 0
-        if self.fit.patience and since >= self.fit.patience:
+        if self.problem.patience and since >= self.problem.patience:
             self.progress.message(f"the loss on the holdout did not fall in {since} pass(es): stopped early")
             return True
         return False
 
     def _rounds(self, epoch: int) -> Sequence[tuple[RowSlice, ...]]:
-        return self.fit.schedules[epoch]
+        return self.problem.schedules[epoch]
 
     def _report(self, state: PassState, line: dict[str, Any]) -> PassState:
         return replace(state, history=(*state.history, line), steps=state.steps + 1, watched=None)
@@ -164,10 +164,10 @@ class PSGDSolver(Solver[PassState]):
     def _round(self, state: PassState) -> Callable[[], Any]:
         rounds, i = self._rounds(state.epoch), state.done
         last = i + 1 == len(rounds)
-        following: Sequence[RowSlice] = () if last else self.fit.reader.pieces_ahead(rounds, i)
-        if last and state.epoch + 1 < len(self.fit.schedules):
+        following: Sequence[RowSlice] = () if last else self.problem.reader.pieces_ahead(rounds, i)
+        if last and state.epoch + 1 < len(self.problem.schedules):
             following = self._rounds(state.epoch + 1)[0]
-        turn = f"{state.epoch + 1}/{len(self.fit.schedules)}"
+        turn = f"{state.epoch + 1}/{len(self.problem.schedules)}"
         self.show(
             f"pass {turn}",
             lambda: sum(p.n for k in range(i, len(rounds)) for p in rounds[k]),
@@ -175,7 +175,7 @@ class PSGDSolver(Solver[PassState]):
             **{"pass": turn},
         )
         # Directions that a sketch does not know are learned by many steps, not by smaller ones: means take the noise.
-        decay = 0 if needs_sketch(self.fit.coordinates) else state.epoch + self.decayed
+        decay = 0 if needs_sketch(self.problem.coordinates) else state.epoch + self.decayed
         factor = state.shrink / (1 + 3 * decay)
         # A round whose rows are all of the holdout moves nothing, and counts: the means are over all rounds.
         return partial(self.sgd.round, [state.sgd], rounds[i], f"{state.name}-{i}", len(rounds), factor, following)
@@ -188,7 +188,7 @@ class PSGDSolver(Solver[PassState]):
         line = {"pass": state.epoch + 1, "round": i + 1, "rows": total.n, **figures}
         state = replace(state, sgd=sgd)
         # Callbacks see the holdout's loss after a few rounds.
-        if self.fit.watched and len(self.fit.split.holdout.X) and (i + 1) % 8 == 0:
+        if self.problem.watched and len(self.problem.split.holdout.X) and (i + 1) % 8 == 0:
             return replace(state, watched=line)
         return self._report(state, line)
 

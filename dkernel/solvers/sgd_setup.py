@@ -119,7 +119,7 @@ def prepare(
     return Setup(solver, start, facts, estimate.certificate)
 
 
-def prepare_fit(fit: FitProblem, flops: float, in_rounds: bool) -> Setup:
+def prepare_fit(problem: FitProblem, flops: float, in_rounds: bool) -> Setup:
     """Make the setup of a fit, for the alphas that go through its passes.
 
     Parameters
@@ -127,21 +127,21 @@ def prepare_fit(fit: FitProblem, flops: float, in_rounds: bool) -> Setup:
     flops : of the fit
     in_rounds : whether its solver updates after each round of a pass
     """
-    outputs, sizes, fit = fit.objective.targets.outputs, fit.sizes, _on_client(fit)
-    alphas = (float(fit.alpha),) if fit.alpha != "auto" else alpha_path(outputs, fit.near)
-    setup = prepare(fit, alphas, sizes.n, flops, sizes.polish > 0)
+    outputs, sizes, problem = problem.objective.targets.outputs, problem.sizes, _on_client(problem)
+    alphas = (float(problem.alpha),) if problem.alpha != "auto" else alpha_path(outputs, problem.near)
+    setup = prepare(problem, alphas, sizes.n, flops, sizes.polish > 0)
     solver, best, path = setup.solver, 0, {}
     if len(solver.alphas) > 1:  # judged on rows that the sample does not hold
-        with fit.keep(fit.split.unseen, "unseen") as block:
-            sums = fit.losses(block, setup.start, "alphas")
+        with problem.keep(problem.split.unseen, "unseen") as block:
+            sums = problem.losses(block, setup.start, "alphas")
         losses = (sums.loss / sums.weight).tolist()
         path = {f"{a:g}": loss for a, loss in zip(solver.alphas, losses, strict=True)}
         best = int(np.argmin(sums.loss))
-    paths = alpha_paths(best, solver.alphas, outputs, sizes.large, len(fit.split.holdout.X), not in_rounds)
+    paths = alpha_paths(best, solver.alphas, outputs, sizes.large, len(problem.split.holdout.X), not in_rounds)
     heads = np.concatenate([np.arange(j * outputs, (j + 1) * outputs) for j, _ in paths])
     solver, start = solver.only(paths), np.ascontiguousarray(setup.start[:, heads])
     if not sizes.large and sizes.polish < SMALL_EPOCHS:
-        start = warm_start(fit, solver, start, range(WARM_EPOCHS, SMALL_EPOCHS))
+        start = warm_start(problem, solver, start, range(WARM_EPOCHS, SMALL_EPOCHS))
     return replace(setup, solver=solver, start=start, sample_path=path)
 
 

@@ -25,7 +25,7 @@ from dkernel.streaming.fingerprint import digest
 from dkernel.training.holdout_losses import HoldoutLosses
 from dkernel.training.residual import Residual
 from dkernel.training.selection.candidates import SelectedModel
-from dkernel.training.stage_result import LocalStage
+from dkernel.training.stage_result import StageResult
 from dkernel.training.stages import Fit
 from dkernel.training.uncertainty import with_uncertainty
 
@@ -46,7 +46,7 @@ class FittedWay(NamedTuple):
     chosen: SelectedModel
     outcome: SolverResult
     residual: Residual
-    local: LocalStage | None
+    local: StageResult | None
 
     @property
     def problem(self) -> FitProblem:

@@ -18,7 +18,7 @@ from dkernel.training.residual import Residual
 from dkernel.training.selection.descent import SettingIndex
 from dkernel.training.selection.local_stage import Stage
 from dkernel.training.selection.ways import is_open
-from dkernel.training.stage_result import LocalStage, best_stage
+from dkernel.training.stage_result import StageResult, best_stage
 
 LOCAL_PIECE_ROWS = 32_768  # rows of a piece: the table of a grid stays in the cache for all of them
 # Fewest rows of a holdout with which "auto" tries local stages: a twentieth of 3,000 rows. A race improves four of the
@@ -86,7 +86,7 @@ def fit_local(
     survey: SurveyResult,
     recipe: Recipe,
     stages: Mapping[str, SettingIndex | None],
-) -> LocalStage:
+) -> StageResult:
     """Fit local stages and return the best; if the callback returns True in one, no other starts.
 
     Parameters
@@ -100,7 +100,7 @@ def fit_local(
         answers.append(callback(line) if callback else None)
         return answers[-1]
 
-    tried: list[LocalStage] = []
+    tried: list[StageResult] = []
     for kind, setting in stages.items():
         if True not in answers:
             tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, report, setting))

@@ -13,7 +13,7 @@ from dkernel.training.residual import Residual
 
 
 @dataclass(frozen=True, eq=False)
-class LocalStage:
+class StageResult:
     """The result of a local stage.
 
     Parameters
@@ -65,7 +65,7 @@ class LocalStage:
         return cls(None, history, facts, f"none: {words}no gain of more than one standard error")
 
 
-def best_stage(tried: Sequence[LocalStage]) -> LocalStage:
+def best_stage(tried: Sequence[StageResult]) -> StageResult:
     """Return the best stage with a machine, by its losses on the holdout, with the history of all stages."""
     judged = [(stage, stage.losses) for stage in tried if stage.losses is not None]
     best = judged[find_best([losses for _, losses in judged])][0] if judged else tried[0]

@@ -36,13 +36,13 @@ class LeftOut:
     where: str
 
     @classmethod
-    def of(cls, model: Model, fit: FitProblem, outcome: SolverResult) -> "LeftOut | None":
+    def of(cls, model: Model, problem: FitProblem, outcome: SolverResult) -> "LeftOut | None":
         """Take the rows of the holdout, or of the folds of a solver without one; None if no rows were left out."""
-        if len(fit.split.holdout.X):
-            return cls(fit.split.holdout, model.scores(fit.split.holdout.X), "holdout")
+        if len(problem.split.holdout.X):
+            return cls(problem.split.holdout, model.scores(problem.split.holdout.X), "holdout")
         if outcome.left_out is None:
             return None
-        targets, rows = fit.objective.targets, select_rows(fit.split.sample, outcome.left_out["rows"])
+        targets, rows = problem.objective.targets, select_rows(problem.split.sample, outcome.left_out["rows"])
         return cls(rows, model.clip(outcome.left_out["scores"] * targets.width + targets.center), "folds")
 
     @property
@@ -52,12 +52,12 @@ class LeftOut:
         return np.ones(len(self.S)) if given is None else given.astype(np.float64)
 
 
-def with_uncertainty(model: Model, fit: FitProblem, outcome: SolverResult) -> Model:
+def with_uncertainty(model: Model, problem: FitProblem, outcome: SolverResult) -> Model:
     """Return the model with conformity scores, and with the calibration of its recipe."""
-    out = LeftOut.of(model, fit, outcome)
+    out = LeftOut.of(model, problem, outcome)
     if out is None:
-        return calibrate(model, None, fit.objective.targets)
-    return conform(calibrate(model, out, fit.objective.targets), out, fit.objective.targets)
+        return calibrate(model, None, problem.objective.targets)
+    return conform(calibrate(model, out, problem.objective.targets), out, problem.objective.targets)
 
 
 def calibrate(model: Model, out: LeftOut | None, targets: Targets) -> Model:

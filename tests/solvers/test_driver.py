@@ -37,21 +37,21 @@ class Descent(Solver[DescentState]):
     stage = "descent"
 
     def start(self):
-        return DescentState(np.zeros((self.fit.coordinates.n + 1, 1)))
+        return DescentState(np.zeros((self.problem.coordinates.n + 1, 1)))
 
     def plan(self, state):
         if state.steps == READINGS:
             return None
-        statistic, name = Gradient(self.fit.objective), f"descent-{state.steps}"
-        return partial(self.reduce_all, statistic, expand_coefficients(self.fit.coordinates, state.v), name)
+        statistic, name = Gradient(self.problem.objective), f"descent-{state.steps}"
+        return partial(self.reduce_all, statistic, expand_coefficients(self.problem.coordinates, state.v), name)
 
     def advance(self, state, found):
         line = {"pass": state.steps + 1, "round": 1, "rows": found.n, "loss": float(found.loss[0] / found.weight)}
-        v = state.v - mean_gradient(self.fit.coordinates, found)
+        v = state.v - mean_gradient(self.problem.coordinates, found)
         return replace(state, v=v, history=(*state.history, line), steps=state.steps + 1)
 
     def finish(self, state):
-        alpha = float(self.fit.alpha)
+        alpha = float(self.problem.alpha)
         return SolverResult(state.v, alpha, 1.0, "descent", list(state.history), {}, tried=[alpha])
 
 

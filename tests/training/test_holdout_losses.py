@@ -6,7 +6,7 @@ import pytest
 from dkernel.training.holdout_losses import HoldoutLosses, find_best
 from dkernel.training.selection.evaluation import CandidateLoss
 from dkernel.training.selection.joint_loss import JointTrial
-from dkernel.training.stage_result import LocalStage, best_stage
+from dkernel.training.stage_result import StageResult, best_stage
 
 ROWS = 400
 
@@ -35,8 +35,8 @@ def test_the_smallest_loss_wins_unless_it_spoils_labels(judged, best):
 
 @pytest.mark.parametrize(("judged", "best"), TABLE[:-1])
 def test_stages_are_compared_as_ways_are(judged, best):
-    stages = [LocalStage("machine", [], {}, "why", losses=each) for each in judged]
-    assert best_stage([LocalStage(None, [], {}, "none: no gain"), *stages]).losses is judged[best]
+    stages = [StageResult("machine", [], {}, "why", losses=each) for each in judged]
+    assert best_stage([StageResult(None, [], {}, "none: no gain"), *stages]).losses is judged[best]
 
 
 @pytest.mark.parametrize(

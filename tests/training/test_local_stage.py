@@ -14,7 +14,7 @@ from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import plan, train
 from dkernel.training.grids.stage import automatic_grids, code_bits
 from dkernel.training.selection.ways import GRIDS_ALONE
-from dkernel.training.stage_result import LocalStage
+from dkernel.training.stage_result import StageResult
 from tests.processor import WIDE
 from tests.streaming.sources import rings
 from tests.training.fits import RECIPE, digest, fit
@@ -164,7 +164,7 @@ def test_auto_leaves_out_grids_that_gain_nothing():
 
 
 def test_another_way_follows_grids_that_gain_nothing(monkeypatch):
-    nothing = LocalStage(None, [], {}, "none: nothing gained")
+    nothing = StageResult(None, [], {}, "none: nothing gained")
     monkeypatch.setattr("dkernel.training.grids.stage.GridStage.fit", lambda *_: nothing)
     monkeypatch.setattr("dkernel.training.selection.race.Race.ways_to_fit", lambda _: (GRIDS_ALONE,))
     monkeypatch.setattr("dkernel.training.selection.race.Race.drop_losers", lambda *_: None)

@@ -18,7 +18,7 @@ from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import plan, train
 from dkernel.training.local_stages import LOCAL_STAGES
 from dkernel.training.selection.local_stage import Stage
-from dkernel.training.stage_result import LocalStage
+from dkernel.training.stage_result import StageResult
 
 
 @dataclass(repr=False)
@@ -107,7 +107,7 @@ class MeanStage(Stage):
         bins, steps = recipe.settings(Means).bins, -loss.derivative(rows.Y, rows.scores) / loss.curvature
         machine = MeanMachine.of(rows.X, steps, rows.weight, bins, unit)
         scores = residual.holdout.scores + machine.scores(residual.holdout.X) / unit
-        return LocalStage.judge(machine, [], {"bins": bins}, f"{bins} bins", residual, scores.astype(np.float32))
+        return StageResult.judge(machine, [], {"bins": bins}, f"{bins} bins", residual, scores.astype(np.float32))
 
 
 @pytest.fixture(autouse=True)

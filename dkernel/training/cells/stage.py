@@ -33,7 +33,7 @@ from dkernel.training.selection.descent import SettingIndex
 from dkernel.training.selection.evaluation import FitValidationSplit, StageScores
 from dkernel.training.selection.local_stage import RaceObjective, Stage
 from dkernel.training.selection.metric_learning import MOST_METRIC_COLUMNS
-from dkernel.training.stage_result import LocalStage
+from dkernel.training.stage_result import StageResult
 
 # Cells of 2,048, 4,096 and 8,192 rows have errors of 3.9, 3.4 and 3.7 % on covtype without overlap, and the work grows
 # with their square. Bands with half as many rows as the cell lower 3.20 to 2.66 %, as three partitions do.
@@ -151,7 +151,7 @@ class CellStage(Stage):
 
     def fit(
         self, residual: Residual, survey: SurveyResult, recipe: Recipe, callback: Callback, setting: SettingIndex | None
-    ) -> LocalStage:
+    ) -> StageResult:
         """Cut the rows into cells, choose settings on a few, fit all cells, and keep them if the holdout improves."""
         residual.run.progress.phase("prepare cells")
         n, journal, moments = residual.problem.sizes.n, residual.run.journal, survey.moments
@@ -199,7 +199,7 @@ class CellStage(Stage):
                 f"{before:.4g} on rows of their own, no gain of more than {HOPELESS_GAIN:g} standard errors "
                 f"({error:.2g})"
             )
-            return LocalStage(None, [], {"loss_before": before, "loss": after}, why)
+            return StageResult(None, [], {"loss_before": before, "loss": after}, why)
         machine, history = fit_cells(residual, fitter, rows, settings, callback)
         rows.close()
         return _judge(residual, machine, history, settings)
@@ -243,7 +243,7 @@ def _judge(
     machine: CellMachine,
     history: list[dict[str, Any]],
     settings: CellSettings,
-) -> LocalStage:
+) -> StageResult:
     """Return the stage with this machine, or without a machine if the holdout does not improve."""
     cells, rows = len(machine.ends), len(machine.Z)
     facts: dict[str, Any] = {"cells": cells, "rows": rows, "width": settings.width, "ridge": settings.ridge}
@@ -251,7 +251,7 @@ def _judge(
     words = f"{cells:,} cells of {rows / cells:,.0f} rows, {_words(settings)}"
     of_cells = machine.scores(residual.problem.split.holdout.X) / machine.unit
     scores = (residual.holdout.scores + of_cells).astype(np.float32)
-    return LocalStage.judge(machine, history, facts, words, residual, scores)
+    return StageResult.judge(machine, history, facts, words, residual, scores)
 
 
 def _choose(

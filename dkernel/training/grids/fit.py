@@ -42,7 +42,7 @@ LOSS_DIGITS = 40  # binary digits after the point of a loss, since losses are ad
 
 
 @dataclass(frozen=True, eq=False)
-class Turn:
+class RoundMessage:
     """The message of a round to its tasks.
 
     Parameters
@@ -102,12 +102,12 @@ class GridRound(ExactStatistic[BinSums]):
     run: str
     keep_rows: bool
 
-    def zero(self, broadcast: Turn) -> BinSums:
+    def zero(self, broadcast: RoundMessage) -> BinSums:
         outputs, bins = self.objective.targets.outputs, self.part(broadcast.number).n_bins
         partial = np.zeros((bins, 1), np.int64) if self.fixed.packs(outputs) else None
         return BinSums(np.zeros((bins, outputs + 1), np.int64), partial=partial)
 
-    def add(self, total: BinSums, block: Block, piece: RowSlice, broadcast: Turn) -> bool:
+    def add(self, total: BinSums, block: Block, piece: RowSlice, broadcast: RoundMessage) -> bool:
         X, Y, given, keep = self._rows(block, piece)
         S = self._scores(X, block, piece, broadcast)
         if S is None:
@@ -157,7 +157,7 @@ class GridRound(ExactStatistic[BinSums]):
                 process_cache.put(self.run, name, rows)
         return rows
 
-    def _scores(self, X: F32, block: Block, piece: RowSlice, turn: Turn) -> F32 | None:
+    def _scores(self, X: F32, block: Block, piece: RowSlice, turn: RoundMessage) -> F32 | None:
         """Return the scores of the rows of a piece before a round, (n, outputs); None if they are lost."""
         name = "scores", piece.number
         known: tuple[int, F32] | None = process_cache.get(self.run, name)
@@ -313,7 +313,7 @@ class GridSolver(StateMachine[GridState, FittedGrids]):
 
     def _read(self, state: GridState) -> BinSums:
         executor, number = self.residual.run.executor, state.steps
-        turn = Turn(number, float(self.widths[number]), state.change)
+        turn = RoundMessage(number, float(self.widths[number]), state.change)
         key = f"{self.reading.run}-{number}"
 
         def keep_history() -> Handle:

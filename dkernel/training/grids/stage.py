@@ -35,7 +35,7 @@ from dkernel.training.residual import GROUP_SAMPLE, Residual, ResidualRows
 from dkernel.training.selection.descent import SettingIndex
 from dkernel.training.selection.evaluation import Fidelity, FitValidationSplit, StageScores
 from dkernel.training.selection.local_stage import RaceObjective, Stage, constant_scores
-from dkernel.training.stage_result import LocalStage
+from dkernel.training.stage_result import StageResult
 
 GRID_ROWS = 2**31  # rows times grids that n_grids="auto" asks for, about ten seconds of one core
 MOST_GRIDS, LEAST_GRIDS = 2048, 256  # twice as many lower the loss by a fifth of a percent
@@ -177,7 +177,7 @@ class GridStage(Stage):
         recipe: Recipe,
         callback: Callback,
         setting: SettingIndex | None,  # noqa: ARG002 - settings for few rows do not suit many
-    ) -> LocalStage:
+    ) -> StageResult:
         """Search settings on a sample, and fit groups of grids while the holdout improves; keep them if it does."""
         residual.run.progress.phase("prepare grids")
         source, outputs = residual.problem.reader.source, residual.objective.targets.outputs
@@ -195,7 +195,7 @@ class GridStage(Stage):
             before, after = residual.losses(residual.holdout.scores), residual.losses(scores)
             if after.mean >= before.mean or after.spoils_labels(before):
                 why = f"none: few grids have a loss of {after.mean:.4g} instead of {before.mean:.4g} on the holdout"
-                return LocalStage(None, [], {"loss_before": before.mean, "loss": after.mean}, why)
+                return StageResult(None, [], {"loss_before": before.mean, "loss": after.mean}, why)
         rounds = -(-n_grids // group_size(n_grids, outputs, code_bits(sizes.n, outputs)))
         residual.run.progress.phase("grids", sum(piece.n for piece in residual.pieces) * rounds)
         room = grid_room(recipe, sizes, outputs)
@@ -205,7 +205,7 @@ class GridStage(Stage):
         facts: dict[str, Any] = {"grids": n_fitted, "ridge": settings.ridge, "used": used, "groups": len(inputs.groups)}
         words = f"{n_fitted:,} grids of {used:.1f} of {inputs.n_out} inputs"
         words += f", categories {named}" if (named := _in_words(groups, feature_names(source))) else ""
-        return LocalStage.judge(machine, history, facts, words, residual, scores)
+        return StageResult.judge(machine, history, facts, words, residual, scores)
 
     def update(
         self,

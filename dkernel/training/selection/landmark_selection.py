@@ -13,7 +13,6 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.features import Scaling, by_landmarks
 from dkernel.features.landmarks import select_landmarks
 from dkernel.kernels import Kernel, parse
-from dkernel.losses.losses import parse_loss
 from dkernel.model.recipe import GIVEN, Recipe
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.solvers.reservoir_split import ReservoirSplit
@@ -22,7 +21,7 @@ from dkernel.solvers.targets import Targets
 from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.survey import Survey, SurveyResult
-from dkernel.training.selection.model_selection import Choice, select_model
+from dkernel.training.selection.candidate_space import CandidateSpace
 
 
 def given_landmarks(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Recipe, NDArray[np.floating] | None]:
@@ -80,10 +79,7 @@ def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -
     _check_signs(parse(recipe.kernel), survey)
     kernel = parse(recipe.kernel)
     if kernel.placeholders:
-        # With one gamma and one scale nothing is compared: neither loss nor targets are used.
-        loss = parse_loss(recipe.loss)
-        choice = Choice(recipe, survey, reservoir, Targets(None), loss, rows, 0.0)
-        kernel = select_model(choice, executor, key).kernel
+        kernel = CandidateSpace(recipe, survey, reservoir, None, None).candidates()[0].kernel  # there is one
     if recipe.landmarks in ("uniform", GIVEN):
         return kernel, reservoir.X[:rows].copy()
     with one_blas_thread():

@@ -26,7 +26,7 @@ from dkernel.training.holdout_losses import judge_rows
 from dkernel.training.residual import Residual, ResidualRows
 from dkernel.training.selection.descent import SettingIndex
 from dkernel.training.selection.evaluation import FitValidationSplit, StageScores
-from dkernel.training.stage_result import LocalStage
+from dkernel.training.stage_result import StageResult
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ class Stage(ABC):
     @abstractmethod
     def fit(
         self, residual: Residual, survey: SurveyResult, recipe: Recipe, callback: Callback, setting: SettingIndex | None
-    ) -> LocalStage:
+    ) -> StageResult:
         """Fit it to the residual of all rows, and keep it if the holdout improves.
 
         Parameters
