@@ -225,20 +225,19 @@ class Executor(ABC):
         """Compute calls inside this block only on workers with `slots` slots in all."""
         yield
 
-    @abstractmethod
-    def keep(self, value: Any, key: str) -> Handle:
+    def keep(self, value: Any, key: str) -> Handle:  # noqa: ARG002 - a value at hand needs no key
         """Send `value` once to every process that needs it; `key` is made from its content."""
+        return LocalHandle(value)
 
-    @abstractmethod
     def leave(self, calls: Sequence[Call]) -> list[Handle]:
         """Start the calls, and leave their results where they are computed; return handles for other calls."""
+        return [LocalHandle(value) for value in self.compute(calls)[0]]
 
     def hand_over(self, call: Call) -> None:
         """Give a call to the cluster, which runs it, and again if its worker dies, even without this client."""
         raise UnsupportedError(f"{call.key}: a call can be given to a cluster alone, and {self.name} are none.")
 
-    @abstractmethod
-    def release(self, handles: Iterable[Handle]) -> None:
+    def release(self, handles: Iterable[Handle]) -> None:  # noqa: B027 - a value goes with the last handle
         """Forget these values; their memory is freed when no call needs them."""
 
     def close(self) -> None:  # noqa: B027 - nothing to close is the usual case

@@ -17,20 +17,7 @@ from dkernel.streaming.execution.base import Call, Executor, Handle, LocalHandle
 # Dask's schedulers are passed as functions: looking one up by its name imports distributed.
 
 
-class _LocalExecutor(Executor):
-    """Base class of the executors of this process: a handle is the value itself."""
-
-    def keep(self, value: Any, key: str) -> Handle:  # noqa: ARG002 - a value at hand needs no key
-        return LocalHandle(value)
-
-    def leave(self, calls: Sequence[Call]) -> list[Handle]:
-        return [LocalHandle(value) for value in self.compute(calls)[0]]
-
-    def release(self, handles: Iterable[Handle]) -> None:
-        """Nothing to do: the value goes with the last handle."""
-
-
-class SerialExecutor(_LocalExecutor):
+class SerialExecutor(Executor):
     """A for-loop in this thread. It defines the values that every other executor returns.
 
     Examples
@@ -55,7 +42,7 @@ class SerialExecutor(_LocalExecutor):
         return results, [LocalHandle(value) for value in read]
 
 
-class ThreadsExecutor(_LocalExecutor):
+class ThreadsExecutor(Executor):
     """Dask's threaded scheduler in this process; nothing has to be started.
 
     Parameters
