@@ -165,7 +165,8 @@ class GridRound(ExactStatistic[BinSums]):
             return known[1]
         if turn.number == 0 or turn.history is not None:
             first = self.objective.components.scores(block.X[piece.range.rows], *self.start)
-            scores, changes, grids = np.ascontiguousarray(first, np.float32), turn.history, self._before(turn.number)
+            grids = self.binning.part(0, turn.number * self.group)
+            scores, changes = np.ascontiguousarray(first, np.float32), turn.history
         elif known is not None and known[0] == turn.number - 1 and turn.change is not None:
             scores, changes, grids = known[1].copy(), turn.change, self.part(turn.number - 1)
         else:
@@ -174,9 +175,6 @@ class GridRound(ExactStatistic[BinSums]):
             grids.add_scores(X.T, changes.coef, changes.unit, scores)
         process_cache.put(self.run, name, (turn.number, scores))
         return scores
-
-    def _before(self, number: int) -> Binning:
-        return self.binning.part(0, number * self.group)
 
 
 def _exact(value: float) -> int:
@@ -268,11 +266,8 @@ class GridSolver(StateMachine[GridState, FittedGrids]):
     def finish(self, state: GridState) -> FittedGrids:
         self.residual.run.executor.release([self.handle])
         n_groups = max(state.best_steps, 1)  # the first group is judged even if it gains nothing
-        grids, tables = (
-            self.statistic.binning.part(0, n_groups * self.statistic.group),
-            Tables.joined(self.tables[:n_groups]),
-        )
-        unit = self.residual.objective.targets.widths
+        grids = self.statistic.binning.part(0, n_groups * self.statistic.group)
+        tables, unit = Tables.joined(self.tables[:n_groups]), self.residual.objective.targets.widths
         machine = GridMachine(self.statistic.inputs, self.settings, self.seed, grids.bits, tables, unit)
         return machine, state.best_scores, list(state.history)
 
