@@ -82,7 +82,10 @@ class FitSummary:
         lines, solver = facts.get("chosen", {}), SOLVERS[recipe["solver"]]
         form = describe_model(recipe, facts, columns)
         asked, held = recipe["scoring"], facts.get("holdout", {})
-        rare, share = _rare_classes(labels, facts.get("counts", ()), held.get("rows", math.inf))
+        # Of a fit to rows of which none are held out, others judge: those of --eval-set (eval_set).
+        own_holdout = recipe.get("holdout") or recipe.get("holdout_by", "random") != "random"
+        more_rows = "--holdout 0.3" if own_holdout else "give more in --eval-set (eval_set)"
+        rare, share = _rare_classes(labels, facts.get("counts", ()), held.get("rows", math.inf), more_rows)
         checks = {name: text for name, text in lines.items() if name not in CHOICES} | ({"rare": rare} if rare else {})
         return cls(
             form,
@@ -130,8 +133,16 @@ def _held_out(figures: Mapping[str, Any]) -> dict[str, Any]:
     return {"rows": int(figures["rows"]), "figure": name, "model": {"value": value}}
 
 
-def _rare_classes(labels: Sequence[Any] | None, counts: Sequence[float], rows: float) -> tuple[str, float]:
-    """The classes of few rows in words, with what to do where few `rows` left out have one; the share of the rarest."""
+def _rare_classes(
+    labels: Sequence[Any] | None, counts: Sequence[float], rows: float, more_rows: str
+) -> tuple[str, float]:
+    """The classes of few rows in words, and the share of the rarest.
+
+    Parameters
+    ----------
+    rows : that judge
+    more_rows : what to do where few of these have a class
+    """
     if not labels or not len(counts):
         return "", 1.0
     shares = np.array(counts, np.float64) / max(sum(counts), 1.0)
@@ -147,7 +158,7 @@ def _rare_classes(labels: Sequence[Any] | None, counts: Sequence[float], rows: f
     )
     share = float(shares.min())
     if share * rows < LEAST_CLEAR_ROWS:
-        text += f"; some {math.ceil(share * rows):,} of the rows left out are too few to judge by: --holdout 0.3"
+        text += f"; some {math.ceil(share * rows):,} of the rows left out are too few to judge by: {more_rows}"
     return text, share
 
 

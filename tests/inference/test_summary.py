@@ -115,11 +115,19 @@ def test_a_difference_is_clear_from_two_standard_errors(gain, error, rows, said)
     assert verdict(judged, "boosted").startswith(said)
 
 
-def test_a_class_of_few_rows_left_out_asks_for_more_of_them():
+@pytest.mark.parametrize(
+    ("holdout", "asked"),
+    [
+        ({"holdout": 0.05}, "--holdout 0.3"),
+        ({"holdout": 0.0, "holdout_by": "time:day"}, "--holdout 0.3"),
+        ({"holdout": 0.0, "holdout_by": "random"}, "give more in --eval-set (eval_set)"),
+    ],
+)
+def test_a_class_of_few_rows_that_judge_asks_for_more_of_them(holdout, asked):
     header = {
-        "recipe": {"kernel": "Linear()", "solver": "exact", "scoring": "loss"},
+        "recipe": {"kernel": "Linear()", "solver": "exact", "scoring": "loss", **holdout},
         "classes": {"values": ["ok", "fault"]},
         "columns": ["a"],
     }
     told = FitSummary.of_header({**header, "facts": {"counts": [980, 20], "holdout": {"rows": 50, "accuracy": 1.0}}})
-    assert told.checks["rare"].endswith("some 1 of the rows left out are too few to judge by: --holdout 0.3")
+    assert told.checks["rare"].endswith(f"some 1 of the rows left out are too few to judge by: {asked}")
