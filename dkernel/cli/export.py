@@ -47,8 +47,15 @@ def export_command(model: str, out: str, dtype: str, debug: bool, **_: Any) -> N
     from dkernel.model.export.onnx import to_onnx, write_onnx
 
     graph = to_onnx(model_file.load_model(model), dtype)
-    names = [[value.name for value in values] for values in (graph.graph.input, graph.graph.output)]
-    opset = graph.opset_import[0].version
+    inputs = ", ".join(f"{value.name} ({_type(value)})" for value in graph.graph.input)
+    outputs = ", ".join(value.name for value in graph.graph.output)
     size = write_onnx(graph, out)
-    inputs, outputs = (", ".join(some) for some in names)
-    click.echo(f"{mask_urls(out)}: {size:,} bytes, opset {opset}; {inputs} ({dtype}) -> {outputs}")
+    click.echo(f"{mask_urls(out)}: {size:,} bytes, opset {graph.opset_import[0].version}; {inputs} -> {outputs}")
+
+
+def _type(value: Any) -> str:
+    """The type of an input in words."""
+    import onnx
+
+    kind = value.type.tensor_type.elem_type
+    return "text" if kind == onnx.TensorProto.STRING else onnx.helper.tensor_dtype_to_np_dtype(kind).name

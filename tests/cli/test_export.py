@@ -29,7 +29,8 @@ def test_several_targets_of_a_table(run_to, tmp_path, dtype):
     Y = np.column_stack([np.sin(frame["a"]), 100 * frame["a"] * (frame["c"] == "p"), -(frame["a"] ** 2)])
     machine = dkernel.KernelRegressor("gaussian", n_components=32, local="none", random_state=0).fit(frame, Y)
     dkernel.save(machine, tmp_path / "m")
-    run_to("export", tmp_path / "m", "--dtype", dtype, "--out", tmp_path / "m.onnx")
+    done = run_to("export", tmp_path / "m", "--dtype", dtype, "--out", tmp_path / "m.onnx")
+    assert done.stdout.endswith(f"; a ({dtype}), c (text) -> score\n")
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     given = {"a": frame[["a"]].to_numpy(dtype), "c": frame[["c"]].to_numpy(object)}
     expected = dkernel.load(tmp_path / "m").predict(frame)
