@@ -21,8 +21,17 @@ from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals
 from dkernel.kernels import parse
+from dkernel.model.parameters import PARAMETERS
 from dkernel.model.recipe import GIVEN
 from dkernel.numerics.validation import HEAD, dtype_for
+
+_OF_READING = {
+    "categorical_features": "categorical",
+    "missing": "missing",
+    "dates": "dates",
+    "date_format": "date_format",
+}
+"""Parameters of an estimator that say how the columns of rows are read, each with its name in `open_source`."""
 
 
 def is_frame(X: Any) -> bool:
@@ -149,6 +158,7 @@ def make_source(
         if y is not None or sample_weight is not None:
             raise DataError("A Source holds its own label and weights: fit(source), and nothing beside it.")
         if fitting:
+            _refuse_reading(estimator)
             estimator.n_features_in_ = len(X.table_columns)
         if not X.sparse:  # whose columns have numbers
             _check_names(estimator, list(X.table_columns), fitting)
@@ -179,6 +189,18 @@ def make_source(
     source = from_arrays(X, label, _weight(sample_weight, X), dtype=dtype, kernel=kernel, **encode)
     _check_targets(estimator, source)
     return source
+
+
+def _refuse_reading(estimator: Any) -> None:
+    """Refuse parameters of an estimator that say how rows are read: a Source was opened without them."""
+    for name, argument in _OF_READING.items():
+        value = getattr(estimator, name, "auto" if name == "categorical_features" else None)
+        asked = parse_categorical(value) if name == "categorical_features" else value
+        if asked and asked != PARAMETERS[argument].default:
+            raise DataError(
+                f"{name}={value!r} says how {type(estimator).__name__} reads columns, and a Source has its own "
+                f"reading: open it with {argument}=..., and leave {name} out here."
+            )
 
 
 def _check_targets(estimator: Any, source: Source) -> None:

@@ -85,6 +85,22 @@ def test_a_source_of_another_precision_is_refused_with_what_to_do(tmp_path):
         dkernel.KernelRegressor(dtype="float64").fit(source)
 
 
+@pytest.mark.parametrize(
+    "reading",
+    [
+        {"missing": "mean"},
+        {"dates": "seconds"},
+        {"date_format": {"a": "%Y"}},
+        {"categorical_features": ["a"]},
+        {"categorical_features": None},
+    ],
+)
+def test_what_says_how_columns_are_read_is_refused_with_a_source(reading):
+    source = dkernel.data.from_arrays(np.arange(9.0)[:, None], np.arange(9.0))
+    with pytest.raises(dkernel.errors.DataError, match=rf"{next(iter(reading))}=.* a Source has its own reading"):
+        dkernel.KernelRegressor(**reading).fit(source)
+
+
 NO_NUMBER = {
     bool: ["no", 2, None],
     int: [True, np.True_, 1.5, "few", -1, None],
