@@ -83,8 +83,8 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
             figures = run(model, source, executor, progress, values["coverage"])
         if rejected := note_rejected(source)["rows_rejected"]:
             figures["rejected"] = rejected
-        wanted = values["report"] or values["importance"]
-        drawn = read_sample(source, executor, MOST_HOLDOUT) if wanted else None
+        uses_rows = values["report"] or values["importance"]
+        drawn = read_sample(source, executor, MOST_HOLDOUT) if uses_rows else None
         if values["importance"]:
             figures["importance"] = _importance(model, drawn)
     record.note(input_fingerprint=source.fingerprint, rows_out=0, **note_rejected(source))

@@ -32,15 +32,15 @@ SHOWN_ROWS = 10  # bad rows that a message lists
 
 
 def without_bad_rows(
-    tables: Sequence[FileSchema], wanted: ReadColumns, request: ReadOptions
+    tables: Sequence[FileSchema], columns: ReadColumns, request: ReadOptions
 ) -> tuple[list[FileSchema], pa.Table]:
     """The tables without their bad rows, and the list of these; a DataError where there are more than are allowed."""
-    wanted = _to_look_at(wanted, request)
+    columns = _to_look_at(columns, request)
     tasks, owners = [], []
     for number, table in enumerate(tables):
-        for part, _ in divide(table, chunk_limit(len(wanted.columns), 8)):
-            key = table.file.key("sift", part, repr(wanted), request.classes)
-            tasks.append(Delayed(key, {key: (find_bad_rows, table.file, part, wanted, request.classes)}))
+        for part, _ in divide(table, chunk_limit(len(columns.features), 8)):
+            key = table.file.key("sift", part, repr(columns), request.classes)
+            tasks.append(Delayed(key, {key: (find_bad_rows, table.file, part, columns, request.classes)}))
             owners.append(number)
     rows: list[list[int]] = [[] for _ in tables]
     lists = [REJECTS.empty_table()]
@@ -59,15 +59,15 @@ def without_bad_rows(
     return kept, rejected
 
 
-def _to_look_at(wanted: ReadColumns, request: ReadOptions) -> ReadColumns:
+def _to_look_at(columns: ReadColumns, request: ReadOptions) -> ReadColumns:
     """The columns as they are read to look for bad rows: a missing value is allowed where an encoding may fill it."""
-    wanted = replace(wanted, dtype="float32" if wanted.dtype == "auto" else wanted.dtype)
+    columns = replace(columns, dtype="float32" if columns.dtype == "auto" else columns.dtype)
     if request.encoding is not None:
-        return replace(wanted, encoding=request.encoding if wanted.encoded else None)
-    plain = wanted.encoded is None and not wanted.objects and isinstance(wanted.columns, tuple)
+        return replace(columns, encoding=request.encoding if columns.encoded else None)
+    plain = columns.encoded is None and not columns.objects and isinstance(columns.features, tuple)
     if plain and request.missing != "error":
-        return replace(wanted, encoded=dict.fromkeys(wanted.columns, "number"))
-    return wanted
+        return replace(columns, encoded=dict.fromkeys(columns.features, "number"))
+    return columns
 
 
 def _check(rejected: pa.Table, allowed: int) -> None:
@@ -86,7 +86,7 @@ def _describe(rejected: pa.Table, what: str) -> str:
 
 
 def find_bad_rows(
-    file: File, part: FilePart, wanted: ReadColumns, classes: Sequence[Any] | None = None
+    file: File, part: FilePart, columns: ReadColumns, classes: Sequence[Any] | None = None
 ) -> tuple[list[int], pa.Table]:
     """The numbers in the file of the bad rows of one part, and the list of them; runs on a worker.
 
@@ -97,35 +97,37 @@ def find_bad_rows(
     file.check()
     describe = partial(describe_file_row, file.name, part.first_row)
     try:
-        if not _bad_values(read_file_part(file, part, wanted, describe), wanted, classes):
+        if not _bad_values(read_file_part(file, part, columns, describe), columns, classes):
             return [], REJECTS.empty_table()
     except DataError:
         pass  # read again, row by row
-    valid = valid_rows(file, part, wanted, describe)
-    odd = {int(valid.rows[i]): why for i, why in _bad_values(valid.raw, wanted, classes).items()}
+    valid = valid_rows(file, part, columns, describe)
+    odd = {int(valid.rows[i]): why for i, why in _bad_values(valid.raw, columns, classes).items()}
     refused = {**odd, **valid.refused}
     where = file.name, part.first_row
     return [part.first_row + row for row in sorted(refused)], list_rejected(valid.lines, where, refused)
 
 
 def _bad_values(
-    raw: UncheckedBlock, wanted: ReadColumns, classes: Sequence[Any] | None = None
+    raw: UncheckedBlock, columns: ReadColumns, classes: Sequence[Any] | None = None
 ) -> dict[int, RejectedRow]:
     """The rows with a number that no fit can use, or a label that is no class, the first in each."""
     refused: dict[int, RejectedRow] = {}
     if classes and raw.label is not None and (raw.label.dtype.kind == "U") == isinstance(classes[0], str):
         for row in np.flatnonzero(~np.isin(raw.label, list(classes))).tolist():
             label = raw.label[row].item()
-            refused[row] = RejectedRow(str(wanted.label), f"no row of the training had the label {label!r}", str(label))
+            refused[row] = RejectedRow(
+                str(columns.label), f"no row of the training had the label {label!r}", str(label)
+            )
     if raw.weight is not None and raw.weight.dtype.kind in "biuf":
         weight = raw.weight.astype(np.float64)
-        refused |= _rows(~valid_weights(weight), weight, str(wanted.weight), "weight")
+        refused |= _rows(~valid_weights(weight), weight, str(columns.weight), "weight")
     if raw.label is not None and raw.label.dtype.kind == "f":
         bad = ~np.isfinite(raw.label)
-        if wanted.kinds[str(wanted.label)] == "whole":
+        if columns.kinds[str(columns.label)] == "whole":
             bad |= ~are_whole(raw.label)
-        refused |= _rows(bad, raw.label, str(wanted.label), "label")
-    return refused | _bad_features(raw.X, wanted)
+        refused |= _rows(bad, raw.label, str(columns.label), "label")
+    return refused | _bad_features(raw.X, columns)
 
 
 def _rows(bad: NDArray[np.bool_], values: NDArray[Any], name: str, what: str) -> dict[int, RejectedRow]:
@@ -135,12 +137,12 @@ def _rows(bad: NDArray[np.bool_], values: NDArray[Any], name: str, what: str) ->
     }
 
 
-def _bad_features(X: Any, wanted: ReadColumns) -> dict[int, RejectedRow]:
+def _bad_features(X: Any, columns: ReadColumns) -> dict[int, RejectedRow]:
     if not isinstance(X, pa.Table):
-        return not_finite(X, wanted, wanted.columns, filled=wanted.fills)
+        return not_finite(X, columns, columns.features, filled=columns.fills)
     refused: dict[int, RejectedRow] = {}
     for name in reversed(X.column_names):
-        if not wanted.is_category(name):
+        if not columns.is_category(name):
             values = column_numbers(X.column(name))[:, None]
-            refused |= not_finite(values, wanted, (name,), filled=wanted.fills)
+            refused |= not_finite(values, columns, (name,), filled=columns.fills)
     return refused

@@ -14,7 +14,7 @@ from dkernel.numerics.validation import nearest_name
 
 
 def select_columns(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
-    """The columns that are wanted of every table, or a DataError naming file and column."""
+    """The columns to read of every table, or a DataError naming file and column."""
     first = tables[0]
     if sparse := next(filter(None, (table.sparse for table in tables)), None):
         return _of_sparse(tables, sparse, request)
@@ -28,7 +28,7 @@ def select_columns(tables: Sequence[FileSchema], request: ReadOptions) -> ReadCo
     encoded = _encode_kinds(tables, columns, request)
     with_objects = {name for table in tables if table.rows for name in _objects(table, columns, request, encoded or {})}
     objects = tuple(name for name in columns if name in with_objects)
-    # Text that looks like a number stays text where objects are wanted.
+    # Text that looks like a number stays text where objects are needed.
     as_text = {name for name in objects if all(table.inferred for table in tables)}
     as_text |= {name for name, kind in (encoded or {}).items() if kind == "category"}
     times = {name: kind for name, kind in (encoded or {}).items() if kind in TIMES}
@@ -175,8 +175,8 @@ def _features(table: FileSchema, request: ReadOptions) -> tuple[str, ...]:
     if missing:
         hint = nearest_name(missing[0], list(table.kinds)) if len(missing) == 1 else ""
         raise DataError(f"{table.file.name} lacks the columns {_join_names(missing)} that the model needs.{hint}")
-    wanted = {*request.columns, *named, *table.hidden, *request.known}
-    extra = [n for n in table.kinds if n not in wanted]
+    expected = {*request.columns, *named, *table.hidden, *request.known}
+    extra = [n for n in table.kinds if n not in expected]
     if extra and not request.allow_extra:
         raise DataError(
             f"{table.file.name} has the columns {_join_names(extra)} that the model does not know. Leave them out "

@@ -55,7 +55,7 @@ def compute_by_threads(*collections: Any, threads: int | None = None, traverse: 
         values: tuple[Any, ...] = dask.base.compute(*collections, scheduler=get_threaded, pool=own, traverse=traverse)
     finally:
         if pool is None:
-            own.shutdown(wait=False, cancel_futures=True)  # all is done, or what is left is not wanted
+            own.shutdown(wait=False, cancel_futures=True)  # all is done, or nobody waits for the rest
     return values
 
 

@@ -62,21 +62,21 @@ def encoded_kinds(
     return encoded if request.holes or set(encoded.values()) != {"number"} else None
 
 
-def with_numbers(tables: Sequence[FileSchema], wanted: ReadColumns, request: ReadOptions) -> list[FileSchema]:
+def with_numbers(tables: Sequence[FileSchema], columns: ReadColumns, request: ReadOptions) -> list[FileSchema]:
     """The files, each with the number of its first row.
 
     Where means of the label may be learned, a row has a number for each copy: the weights are then read on their own.
     """
-    categories = wanted.encoded is not None and "category" in wanted.encoded.values()
-    if wanted.weight is None or wanted.label is None or request.encoding is not None or not categories:
+    categories = columns.encoded is not None and "category" in columns.encoded.values()
+    if columns.weight is None or columns.label is None or request.encoding is not None or not categories:
         return number_files(tables)
     stepped = [table.with_steps(PIECE_ROWS) for table in tables]
     tasks, owners = [], []
     for number, table in enumerate(stepped):
         for part, _ in divide(table, chunk_limit(1, 8)):
             steps = table.rows_of_steps(part)
-            key = table.file.key("weights", part, repr(wanted))
-            tasks.append(Delayed(key, {key: (count_weights, table.file, part, wanted, steps)}))
+            key = table.file.key("weights", part, repr(columns))
+            tasks.append(Delayed(key, {key: (count_weights, table.file, part, columns, steps)}))
             owners.append((number, table.first_step(part)))
     counted = [np.zeros((table.n_steps, 2), np.int64) for table in stepped]
     for first in range(0, len(tasks), AT_ONCE):

@@ -34,14 +34,16 @@ def format_module(name: str) -> Any:
         ) from None
 
 
-def count_part(file: File, part: FilePart, wanted: ReadColumns) -> TableCounts:
+def count_part(file: File, part: FilePart, columns: ReadColumns) -> TableCounts:
     """The counts of the features in one part; runs on a worker."""
     file.check()
-    rows = read_file_part(file, part, wanted, partial(describe_file_row, file.name, part.first_row))
-    return TableCounts.of(rows.X, wanted.encoded or {}, rows.label, rows.weight, part.number)
+    rows = read_file_part(file, part, columns, partial(describe_file_row, file.name, part.first_row))
+    return TableCounts.of(rows.X, columns.encoded or {}, rows.label, rows.weight, part.number)
 
 
-def count_weights(file: File, part: FilePart, wanted: ReadColumns, steps: Sequence[int]) -> tuple[tuple[int, int], ...]:
+def count_weights(
+    file: File, part: FilePart, columns: ReadColumns, steps: Sequence[int]
+) -> tuple[tuple[int, int], ...]:
     """The rows of positive weight, and the copies, in each step of one part; runs on a worker.
 
     Parameters
@@ -49,7 +51,7 @@ def count_weights(file: File, part: FilePart, wanted: ReadColumns, steps: Sequen
     steps : rows of each step
     """
     file.check()
-    alone = replace(wanted, columns=(str(wanted.weight),), label=None, weight=None, kept=(), encoded=None)
+    alone = replace(columns, features=(str(columns.weight),), label=None, weight=None, kept=(), encoded=None)
     weights = read_file_part(
         file, part, replace(alone, dtype="float64"), partial(describe_file_row, file.name, part.first_row)
     )
@@ -59,7 +61,7 @@ def count_weights(file: File, part: FilePart, wanted: ReadColumns, steps: Sequen
 
 
 def read_unit(
-    file: File, part: FilePart, wanted: ReadColumns, rows: tuple[int, ...], odd: Sequence[int] = (), reason: str = ""
+    file: File, part: FilePart, columns: ReadColumns, rows: tuple[int, ...], odd: Sequence[int] = (), reason: str = ""
 ) -> tuple[Block, ...]:
     """The blocks of one unit, checked; runs on a worker.
 
@@ -67,20 +69,20 @@ def read_unit(
     """
     file.check()
     describe = partial(describe_file_row, file.name, part.first_row)
-    first = None if wanted.label is None else part.number
+    first = None if columns.label is None else part.number
     try:
         try:
             if odd:
                 raise DataError(reason)
-            raw = read_file_part(file, part, wanted, describe).encode(wanted.encoding, wanted.dtype, first)
+            raw = read_file_part(file, part, columns, describe).encode(columns.encoding, columns.dtype, first)
             describe_kept = _describe_kept(describe, part)
-            blocks = cut_blocks(raw, rows, wanted.layout, describe_kept, wanted.label, wanted.weight)
+            blocks = cut_blocks(raw, rows, columns.layout, describe_kept, columns.label, columns.weight)
         except DataError:
-            if not (wanted.quarantine or odd):
+            if not (columns.quarantine or odd):
                 raise
-            valid = valid_rows(file, part, wanted, describe)
-            valid = replace(valid, raw=valid.raw.encode(wanted.encoding, wanted.dtype, first))
-            blocks = cut_good_rows(valid, rows, wanted, describe, (file.name, part.first_row), odd, reason)
+            valid = valid_rows(file, part, columns, describe)
+            valid = replace(valid, raw=valid.raw.encode(columns.encoding, columns.dtype, first))
+            blocks = cut_good_rows(valid, rows, columns, describe, (file.name, part.first_row), odd, reason)
     except FileNotFoundError as error:
         raise file.error_of_missing(error) from None
     if file.local:
@@ -88,46 +90,46 @@ def read_unit(
     return blocks
 
 
-def read_file_part(file: File, part: FilePart, wanted: ReadColumns, describe: RowDescriber) -> UncheckedBlock:
+def read_file_part(file: File, part: FilePart, columns: ReadColumns, describe: RowDescriber) -> UncheckedBlock:
     """The rows of one part that are not left out, with the columns that the names of the file's folders hold."""
     if part.without:
-        valid = valid_rows(file, part, wanted, describe)
+        valid = valid_rows(file, part, columns, describe)
         raw = valid.raw.take(~np.isin(valid.rows, part.without))
     else:
-        raw = format_module(file.format).read_part(file, part, without_keys(wanted), describe)
-        raw = _with_kept_types(with_keys(raw, parse_keys(file.name), wanted, file.name), wanted, file.name)
-    if wanted.label is None or raw.label is None or wanted.kinds[wanted.label] != "whole":
+        raw = format_module(file.format).read_part(file, part, without_keys(columns), describe)
+        raw = _with_kept_types(with_keys(raw, parse_keys(file.name), columns, file.name), columns, file.name)
+    if columns.label is None or raw.label is None or columns.kinds[columns.label] != "whole":
         return raw
-    return replace(raw, label=as_whole_label(raw.label, _describe_kept(describe, part), wanted.label))
+    return replace(raw, label=as_whole_label(raw.label, _describe_kept(describe, part), columns.label))
 
 
-def valid_rows(file: File, part: FilePart, wanted: ReadColumns, describe: RowDescriber) -> FilteredRows:
+def valid_rows(file: File, part: FilePart, columns: ReadColumns, describe: RowDescriber) -> FilteredRows:
     """The rows of one part that can be read, and why the others cannot."""
-    reader, own = format_module(file.format), without_keys(wanted)
+    reader, own = format_module(file.format), without_keys(columns)
     valid: FilteredRows
     if hasattr(reader, "read_valid"):
         valid = reader.read_valid(file, part, own, describe)
     else:  # arrays: whether their numbers are finite is seen later
         valid = FilteredRows(reader.read_part(file, part, own, describe), np.arange(part.rows), {})
-    raw = with_keys(valid.raw, parse_keys(file.name), wanted, file.name)
-    return replace(valid, raw=_with_kept_types(raw, wanted, file.name))
+    raw = with_keys(valid.raw, parse_keys(file.name), columns, file.name)
+    return replace(valid, raw=_with_kept_types(raw, columns, file.name))
 
 
-def _with_kept_types(raw: UncheckedBlock, wanted: ReadColumns, name: str) -> UncheckedBlock:
+def _with_kept_types(raw: UncheckedBlock, columns: ReadColumns, name: str) -> UncheckedBlock:
     """The rows with the kept columns in the one type that they have in the parts of all files."""
-    if raw.kept is None or not wanted.kept_types:
+    if raw.kept is None or not columns.kept_types:
         return raw
-    columns = raw.kept
-    for number, field in enumerate(columns.schema):
-        kind = wanted.kept_types.get(field.name, field.type)
+    table = raw.kept
+    for number, field in enumerate(table.schema):
+        kind = columns.kept_types.get(field.name, field.type)
         try:
-            columns = columns.set_column(number, field.with_type(kind), columns.column(number).cast(kind))
+            table = table.set_column(number, field.with_type(kind), table.column(number).cast(kind))
         except pa.ArrowInvalid as error:
             raise DataError(
                 f"{name}: the kept column {field.name!r} is of type {field.type}, and not all of its values have an "
                 f"equal one of type {kind}, as other files need it ({error}). Convert it, or leave it out."
             ) from None
-    return replace(raw, kept=columns)
+    return replace(raw, kept=table)
 
 
 def _describe_kept(describe: RowDescriber, part: FilePart) -> RowDescriber:

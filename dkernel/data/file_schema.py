@@ -140,7 +140,7 @@ class FileSchema:
 
 @dataclass(frozen=True)
 class ReadColumns:
-    """Columns that are read from every file: `columns` are the features in order; `kinds` are of all that are named.
+    """Columns that are read from every file: `features` are in order; `kinds` are of all that are named.
 
     `objects` are the features that are no numbers. `encoded` says of each feature whether it is a "number", a "date",
     a "duration" or a "category", where `encoding` makes inputs of them, once it has been learned. `date_formats` are of
@@ -148,7 +148,7 @@ class ReadColumns:
     `kept_types` are the Arrow types of kept columns that differ between files.
     """
 
-    columns: Sequence[str]
+    features: Sequence[str]
     label: str | None
     weight: str | None
     kept: tuple[str, ...]
@@ -166,7 +166,7 @@ class ReadColumns:
     @property
     def inputs(self) -> Sequence[str]:
         """Names of a block's columns."""
-        return self.columns if self.encoding is None else self.encoding.names
+        return self.features if self.encoding is None else self.encoding.names
 
     @property
     def layout(self) -> Layout:
@@ -200,7 +200,7 @@ class ReadColumns:
     def names(self) -> tuple[str, ...]:
         """Every column that is read, each once."""
         others = [n for n in (self.label, self.weight, *self.kept) if n is not None]
-        return tuple(dict.fromkeys([*self.columns, *others]))
+        return tuple(dict.fromkeys([*self.features, *others]))
 
 
 @dataclass(frozen=True)

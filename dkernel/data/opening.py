@@ -84,7 +84,7 @@ def open_source(
     weight : str, default=None
         Column with the weights.
     columns : sequence of str, default=None
-        Exactly the features that are wanted, by name (for scoring); by default all columns that have no other use.
+        Exactly the features to read, by name (for scoring); by default all columns that have no other use.
     exclude : str or sequence of str, default=()
         Columns that are no features.
     keep : str or sequence of str, default=()
@@ -101,7 +101,7 @@ def open_source(
     zero_based : bool, default=None
         True where svmlight files count features from 0; by default decided from all of them together.
     allow_extra : bool, default=False
-        If True, columns beside the wanted ones are passed over.
+        If True, columns beside these, and those with another use, are passed over.
     compute : callable, default=dask_compute
         Runs Delayed tasks (counting rows of text, unpacking), as `dask.compute` does; by default on the client, and
         where there is none, and Dask's configuration names no other scheduler, by threads.
@@ -297,26 +297,26 @@ def _with_encoding_of_text(files: list[File], encoding: str | None) -> list[File
 
 
 def _with_encoding(
-    tables: Sequence[FileSchema], wanted: ReadColumns, request: ReadOptions
+    tables: Sequence[FileSchema], columns: ReadColumns, request: ReadOptions
 ) -> tuple[ReadColumns, dict[str, str]]:
     """The columns with the encoding that they are read by: that of a model, or one learned from all rows."""
-    if request.encoding is not None or wanted.encoded is None:
-        return replace(wanted, encoding=request.encoding if wanted.encoded else None), {}
-    limit = chunk_limit(len(wanted.columns), 8)
+    if request.encoding is not None or columns.encoded is None:
+        return replace(columns, encoding=request.encoding if columns.encoded else None), {}
+    limit = chunk_limit(len(columns.features), 8)
     tasks = []
     for table in tables:
         for part, rows in divide(table, limit):
-            key = table.file.key("count", part, rows, repr(wanted))
-            tasks.append(Delayed(key, {key: (count_part, table.file, part, wanted)}))
+            key = table.file.key("count", part, rows, repr(columns))
+            tasks.append(Delayed(key, {key: (count_part, table.file, part, columns)}))
     if not tasks:
-        return replace(wanted, encoded=None), {}
+        return replace(columns, encoded=None), {}
     coded, where = frozenset(name for table in tables for name in table.coded), tables[0].file.name
     encoding, notes = learn_encoding(
-        tasks, wanted.encoded, request, coded, where, all(table.inferred for table in tables)
+        tasks, columns.encoded, request, coded, where, all(table.inferred for table in tables)
     )
     if not encoding.names:
         raise DataError(f"{tables[0].file.name}: no feature holds a value that came twice: nothing can be learned.")
-    return replace(wanted, encoding=encoding), notes
+    return replace(columns, encoding=encoding), notes
 
 
 def _note_hidden(table: FileSchema, request: ReadOptions) -> dict[str, str]:
@@ -327,61 +327,63 @@ def _note_hidden(table: FileSchema, request: ReadOptions) -> dict[str, str]:
     return {"left out": said} if left else {}
 
 
-def _head(tables: Sequence[FileSchema], wanted: ReadColumns) -> NDArray[Any] | None:
+def _head(tables: Sequence[FileSchema], columns: ReadColumns) -> NDArray[Any] | None:
     """The features of the first rows in float64; None of objects, of sparse rows, and where they cannot be read.
 
     Errors are ignored here: the real reading reports them.
     """
     table = next((table for table in tables if table.rows), None)
-    if table is None or wanted.objects or isinstance(wanted.columns, RangeNames):
+    if table is None or columns.objects or isinstance(columns.features, RangeNames):
         return None
     reader, file = format_module(table.file.format), table.file
-    wanted = replace(wanted, dtype="float64", label=None, weight=None, kept=())
+    columns = replace(columns, dtype="float64", label=None, weight=None, kept=())
     describe = partial(describe_file_row, file.name, 0)
     try:
         if hasattr(reader, "head"):  # whose smallest parts are large
-            block = with_keys(reader.head(file, without_keys(wanted), HEAD, describe), table.keys, wanted, file.name)
+            block = with_keys(reader.head(file, without_keys(columns), HEAD, describe), table.keys, columns, file.name)
         else:
-            block = read_file_part(file, first_part(table, HEAD), wanted, describe)
-        return block.encode(wanted.encoding, "float64").X
+            block = read_file_part(file, first_part(table, HEAD), columns, describe)
+        return block.encode(columns.encoding, "float64").X
     except (DataError, OSError):
         return None
 
 
 def _source(
-    files: Sequence[File], tables: Sequence[FileSchema], wanted: ReadColumns, passed_over: Sequence[str]
+    files: Sequence[File], tables: Sequence[FileSchema], columns: ReadColumns, passed_over: Sequence[str]
 ) -> Source:
-    if not (sum(table.rows for table in tables) or wanted.quarantine):  # a day without rows has scores without rows
+    if not (sum(table.rows for table in tables) or columns.quarantine):  # a day without rows has scores without rows
         listed = ", ".join(f.name for f in files[:3]) + (", ..." if len(files) > 3 else "")
         raise DataError(f"{listed}: there are no rows, only headers.")
-    row_bytes = _row_bytes(tables, wanted)
+    row_bytes = _row_bytes(tables, columns)
     return Source(
-        _units(tables, wanted, row_bytes),
-        wanted.inputs,
-        wanted.label,
-        wanted.weight,
-        wanted.kept,
-        wanted.layout.array_dtype,
+        _units(tables, columns, row_bytes),
+        columns.inputs,
+        columns.label,
+        columns.weight,
+        columns.kept,
+        columns.layout.array_dtype,
         _fingerprint(files),
-        {"whole": "int"}.get(kind := wanted.kinds[wanted.label], kind) if wanted.label else None,
+        {"whole": "int"}.get(kind := columns.kinds[columns.label], kind) if columns.label else None,
         tuple(f.name for f in files),
-        wanted.objects,
+        columns.objects,
         row_bytes,
         tuple(f"{f.size} bytes, {f.stamp}" for f in files),
         counted=sum(rows for table in tables for rows, _ in table.counted) or None,
-        encoding=wanted.encoding,
-        weight_column=wanted.weight,
+        encoding=columns.encoding,
+        weight_column=columns.weight,
         passed_over=tuple(
-            sorted({*passed_over, *([wanted.weight] if wanted.weight else []), *(wanted.kept if wanted.label else ())})
+            sorted(
+                {*passed_over, *([columns.weight] if columns.weight else []), *(columns.kept if columns.label else ())}
+            )
         ),
     )
 
 
-def _row_bytes(tables: Sequence[FileSchema], wanted: ReadColumns) -> int:
+def _row_bytes(tables: Sequence[FileSchema], columns: ReadColumns) -> int:
     """Bytes of the features of a row, by the files alone: they decide the chunks, and so the bits."""
     rows = sum(table.rows for table in tables)
     stored = sum(table.width * table.rows for table in tables)
-    return wanted.layout.row_bytes(-(-stored // max(1, rows)))
+    return columns.layout.row_bytes(-(-stored // max(1, rows)))
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:
@@ -403,17 +405,17 @@ def _read_schemas(files: Sequence[File], request: ReadOptions) -> list[FileSchem
     return [schemas[i] for i in range(len(files))]
 
 
-def _units(tables: Sequence[FileSchema], wanted: ReadColumns, row_bytes: int) -> tuple[Unit, ...]:
+def _units(tables: Sequence[FileSchema], columns: ReadColumns, row_bytes: int) -> tuple[Unit, ...]:
     limit = chunk_limit(row_bytes, 1)
-    token = hashlib.sha256(repr(wanted).encode()).hexdigest()
+    token = hashlib.sha256(repr(columns).encode()).hexdigest()
     units = []
     divided = [(table, divide(table, limit)) for table in tables]
-    if wanted.quarantine and not any(parts for _, parts in divided):
+    if columns.quarantine and not any(parts for _, parts in divided):
         divided = [(tables[0], [(part_of_no_rows(tables[0]), (0,))])]
     for table, parts in divided:
         for part, rows in parts:
             key = table.file.key("read", part, rows, token)
-            task = Delayed(key, {key: (read_unit, table.file, part, wanted, rows)})
+            task = Delayed(key, {key: (read_unit, table.file, part, columns, rows)})
             units.append(Unit(rows, task, table.file.name))
     return tuple(units)
 

@@ -56,7 +56,7 @@ class FilteredRows:
 def cut_good_rows(
     valid: FilteredRows,
     rows: tuple[int, ...],
-    wanted: ReadColumns,
+    columns: ReadColumns,
     describe: RowDescriber,
     where: tuple[str, int],
     odd: Sequence[int] = (),
@@ -75,33 +75,33 @@ def cut_good_rows(
             f"{describe(0)}: {len(valid.rows) + len(valid.refused)} rows were read where {sum(rows)} were counted: the "
             "file changed or is damaged."
         )
-    infinite = not_finite(valid.raw.X, wanted, wanted.inputs)
+    infinite = not_finite(valid.raw.X, columns, columns.inputs)
     finite = [i for i in range(len(valid.rows)) if i not in infinite] if odd else []
-    infinite |= {finite[i]: _largest(valid.raw.X, finite[i], reason, wanted) for i in odd}
+    infinite |= {finite[i]: _largest(valid.raw.X, finite[i], reason, columns) for i in odd}
     refused = {**valid.refused, **{int(valid.rows[i]): refusal for i, refusal in infinite.items()}}
     good = np.ones(len(valid.rows), bool)
     good[list(infinite)] = False
     raw = valid.raw.take(good)
-    blocks = cut_blocks(raw, _shares(rows, len(raw.X)), wanted.layout, describe)
+    blocks = cut_blocks(raw, _shares(rows, len(raw.X)), columns.layout, describe)
     return (replace(blocks[0], refused=list_rejected(valid.lines, where, refused)), *blocks[1:])
 
 
-def not_finite(X: Any, wanted: ReadColumns, names: Sequence[str], filled: bool = False) -> dict[int, RejectedRow]:
+def not_finite(X: Any, columns: ReadColumns, names: Sequence[str], filled: bool = False) -> dict[int, RejectedRow]:
     """The rows with a number that is not finite or too large for the blocks; NaN is allowed if it is `filled`."""
-    places = first_not_finite(X, wanted.dtype, missing=filled)
-    return {row: _refusal(value, names[column], wanted) for row, column, value in places}
+    places = first_not_finite(X, columns.dtype, missing=filled)
+    return {row: _refusal(value, names[column], columns) for row, column, value in places}
 
 
-def _largest(X: Any, row: int, reason: str, wanted: ReadColumns) -> RejectedRow:
+def _largest(X: Any, row: int, reason: str, columns: ReadColumns) -> RejectedRow:
     """The refusal of a row as a whole; of a dense row of numbers it names the largest of them."""
     if not isinstance(X, np.ndarray) or X.dtype.kind not in "iuf":
         return RejectedRow("", reason)
     column = int(np.abs(X[row].astype(np.float64)).argmax())
-    return RejectedRow(wanted.inputs[column], reason, str(X[row, column]))
+    return RejectedRow(columns.inputs[column], reason, str(X[row, column]))
 
 
-def _refusal(value: Any, name: str, wanted: ReadColumns) -> RejectedRow:
-    reason = f"{value} is too large for {wanted.dtype}" if np.isfinite(value) else f"{value} is not finite"
+def _refusal(value: Any, name: str, columns: ReadColumns) -> RejectedRow:
+    reason = f"{value} is too large for {columns.dtype}" if np.isfinite(value) else f"{value} is not finite"
     return RejectedRow(name, reason, str(value))
 
 

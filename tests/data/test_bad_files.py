@@ -86,9 +86,9 @@ def test_bad_values_name_the_row_of_the_file(tmp_path: Path, bad: float | None, 
 def test_a_null_inside_a_dictionary() -> None:
     coded = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
     table = pa.table({"x": [1.0, 2.0], "y": coded})
-    wanted = ReadColumns(("x",), "y", None, (), "float32", {})
+    columns = ReadColumns(("x",), "y", None, (), "float32", {})
     with pytest.raises(DataError, match=r"row 1, column 'y'"):
-        raw_of_table(table, wanted, lambda row: f"row {row}")
+        raw_of_table(table, columns, lambda row: f"row {row}")
 
 
 def test_other_types_of_numbers(tmp_path: Path) -> None:

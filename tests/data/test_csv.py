@@ -32,12 +32,12 @@ def in_ranges(path: Path, scan_bytes: int, step_rows: int) -> tuple[list[list[fl
     header = _header(file)
     found = scan(file, header, None, ("text",), scan_bytes, step_rows)
     assert sum(found.steps) == found.rows
-    wanted = ReadColumns(("a", "b"), None, None, ("text",), "float64", {"a": "float", "b": "float", "text": "text"})
+    columns = ReadColumns(("a", "b"), None, None, ("text",), "float64", {"a": "float", "b": "float", "text": "text"})
     X: list[list[float]] = []
     kept: list[str] = []
     for i, rows in enumerate(found.steps):
         part = FilePart(i, i + 1, len(X), rows, (found.marks[i], found.marks[i + 1]), header)
-        raw = read_part(file, part, wanted, str)
+        raw = read_part(file, part, columns, str)
         assert len(raw.X) == rows
         X += raw.X.tolist()
         kept += raw.kept.column("text").to_pylist()

@@ -40,12 +40,12 @@ def in_ranges(path: Path, folder: str, scan_bytes: int, step_rows: int):
     (file,) = unpack_all(expand(path), Scratch(folder), dask.compute)
     found = scan(file, _header(file), None, ("id", "text"), scan_bytes, step_rows, True)
     kinds = {"a": "float", "b": "float", "id": "text", "text": "text"}
-    wanted = ReadColumns(("a", "b"), None, None, ("id", "text"), "float32", kinds, "csv", True)
+    columns = ReadColumns(("a", "b"), None, None, ("id", "text"), "float32", kinds, "csv", True)
     blocks: list = []
     for i, n in enumerate(found.steps):
         first = sum(found.steps[:i])
         part = FilePart(i, i + 1, first, n, (found.marks[i], found.marks[i + 1]), found.extra, found.lines[i])
-        blocks += read_unit(file, part, wanted, (n,))
+        blocks += read_unit(file, part, columns, (n,))
     lists = [block.refused.to_pylist() for block in blocks if block.refused is not None]
     return (
         np.concatenate([b.X for b in blocks]),

@@ -70,11 +70,11 @@ def test_any_cut_gives_the_same_rows(tmp_path: Path, scan_bytes: int, step_rows:
     file = expand(written(tmp_path, "# c\n" + "\n# c\n".join(lines)))[0]
     found = count(file, scan_bytes, step_rows)
     assert (found.least, found.largest, sum(found.steps)) == (0, 3, 20)
-    wanted = ReadColumns(("0", "1", "2", "3"), "label", None, (), "float32", {"label": "int"})
+    columns = ReadColumns(("0", "1", "2", "3"), "label", None, (), "float32", {"label": "int"})
     first = 0
     for i, rows in enumerate(found.steps):
         part = FilePart(i, i + 1, first, rows, (found.marks[i], found.marks[i + 1]), (0, 4))
-        raw = read_part(file, part, wanted, str)
+        raw = read_part(file, part, columns, str)
         np.testing.assert_array_equal(raw.X, X[first : first + rows])
         assert raw.label.tolist() == list(range(first, first + rows))
         first += rows

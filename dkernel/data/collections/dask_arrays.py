@@ -235,8 +235,6 @@ def block_graphs(X: "da.Array", *others: "da.Array | None") -> Iterator[tuple[li
 def _take(source: dict[Any, Any], key: Any, into: dict[Any, Any]) -> None:
     waiting = [key]
     while waiting:
-        wanted = waiting.pop()
-        if wanted in into:
-            continue
-        into[wanted] = source[wanted]
-        waiting.extend(get_dependencies(source, wanted))
+        if (name := waiting.pop()) not in into:
+            into[name] = source[name]
+            waiting.extend(get_dependencies(source, name))

@@ -222,13 +222,13 @@ class LabelCounts:
                 )
         return LabelCounts(values, copies, moments, classes, rows)
 
-    def among(self, wanted: Iterable[str]) -> "LabelCounts":
+    def among(self, values: Iterable[str]) -> "LabelCounts":
         """The sums of these values of the category."""
-        there = set(self.values)
-        kept = tuple(value for value in wanted if value in there)
-        at = np.s_[:, find_positions(self.values, kept)]
+        counted = set(self.values)
+        some = tuple(value for value in values if value in counted)
+        at = np.s_[:, find_positions(self.values, some)]
         moments = None if self.moments is None else self.moments.take(at)
-        return LabelCounts(kept, self.copies[at], moments, self.classes, self.rows.take(at))
+        return LabelCounts(some, self.copies[at], moments, self.classes, self.rows.take(at))
 
     def rename(self, words: Mapping[str, str]) -> "LabelCounts":
         """The sums by new words of the values; values that get one word are one value."""
@@ -257,9 +257,9 @@ class LabelCounts:
         if self.classes is not None:
             sums = self.rows.take(at).sum().fractions()
             total = sums.sum(axis=1)
-            kept = range(len(self.classes))[len(self.classes) == 2 :]
-            outputs = tuple(self.classes[j] for j in kept)
-            shares = [_ratio(sums[:, j], total).astype(np.float64) for j in kept]
+            shown = range(len(self.classes))[len(self.classes) == 2 :]
+            outputs = tuple(self.classes[j] for j in shown)
+            shares = [_ratio(sums[:, j], total).astype(np.float64) for j in shown]
             lines_and_bases = [shrink(n, share, n * share * (1 - share)) for share in shares]
         elif self.moments is not None:
             weight, first, second = self.moments.take(at).sum().fractions().T

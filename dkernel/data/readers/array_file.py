@@ -122,12 +122,12 @@ def _describe(m: Member) -> str:
 
 def raw_of_members(
     part: FilePart,
-    wanted: ReadColumns,
+    columns: ReadColumns,
     fetch: Fetch,
     features: NDArray[Any] | None = None,
     known: Mapping[str, NDArray[Any]] = _NOTHING,
 ) -> UncheckedBlock:
-    """The rows of one part, by slices of the arrays that are wanted.
+    """The rows of one part, by slices of its arrays.
 
     With `features`, which have been read from the matrix, so have been the label, the weight and the kept columns that
     are its columns: these are in `known`.
@@ -145,23 +145,23 @@ def raw_of_members(
         return values.reshape(len(values)) if values.ndim == 2 else values
 
     return UncheckedBlock(
-        _features(matrix, wanted, part.rows, column) if features is None else features,
-        None if wanted.label is None else column(wanted.label),
-        None if wanted.weight is None else column(wanted.weight),
-        _kept_table(wanted, column),
+        _features(matrix, columns, part.rows, column) if features is None else features,
+        None if columns.label is None else column(columns.label),
+        None if columns.weight is None else column(columns.weight),
+        _kept_table(columns, column),
     )
 
 
 def _features(
-    matrix: NDArray[Any] | None, wanted: ReadColumns, rows: int, column: Callable[[str], NDArray[Any]]
+    matrix: NDArray[Any] | None, columns: ReadColumns, rows: int, column: Callable[[str], NDArray[Any]]
 ) -> NDArray[Any]:
-    numbers = matrix_columns(wanted.columns, 0 if matrix is None else matrix.shape[1])
+    numbers = matrix_columns(columns.features, 0 if matrix is None else matrix.shape[1])
     if matrix is not None and numbers:
         return matrix[:, numbers[0] : numbers[-1] + 1] if is_run(numbers) else matrix[:, numbers]
-    values = [column(name) for name in wanted.columns]
-    if wanted.as_table and any(array.dtype.kind not in "biuf" for array in values):
-        return _table(wanted.columns, values)
-    return fill_block(values, rows, wanted.layout.array_dtype)
+    values = [column(name) for name in columns.features]
+    if columns.as_table and any(array.dtype.kind not in "biuf" for array in values):
+        return _table(columns.features, values)
+    return fill_block(values, rows, columns.layout.array_dtype)
 
 
 def _table(names: Sequence[str], values: Sequence[NDArray[Any]]) -> Any:
@@ -199,12 +199,12 @@ def fill_block(values: Sequence[NDArray[Any]], rows: int, dtype: str) -> NDArray
     return X
 
 
-def _kept_table(wanted: ReadColumns, column: Callable[[str], NDArray[Any]]) -> Any:
-    if not wanted.kept:
+def _kept_table(columns: ReadColumns, column: Callable[[str], NDArray[Any]]) -> Any:
+    if not columns.kept:
         return None
     import pyarrow as pa
 
-    return pa.table({name: _arrow(column(name)) for name in wanted.kept})
+    return pa.table({name: _arrow(column(name)) for name in columns.kept})
 
 
 def _arrow(values: NDArray[Any]) -> Any:

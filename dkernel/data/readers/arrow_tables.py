@@ -68,42 +68,42 @@ def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
         return None
 
 
-def raw_of_table(table: pa.Table, wanted: ReadColumns, describe: RowDescriber) -> UncheckedBlock:
+def raw_of_table(table: pa.Table, columns: ReadColumns, describe: RowDescriber) -> UncheckedBlock:
     """The parts of one unit; a missing value in a feature, the label or the weight is refused with its place."""
-    kept = table.select(list(wanted.kept)) if wanted.kept else None
-    for name in bytes_in(table, wanted):
+    kept = table.select(list(columns.kept)) if columns.kept else None
+    for name in bytes_in(table, columns):
         table = table.set_column(table.column_names.index(name), name, _as_text(table.column(name), name, describe))
-    for name in texts_of_times(table, wanted):
-        moments = dates_of_texts(table.column(name), name, describe, wanted.time_format(name))
+    for name in texts_of_times(table, columns):
+        moments = dates_of_texts(table.column(name), name, describe, columns.time_format(name))
         table = table.set_column(table.column_names.index(name), name, moments)
-    used, may_miss = _plain(table, wanted), frozenset(wanted.columns if wanted.fills else ())
+    used, may_miss = _plain(table, columns), frozenset(columns.features if columns.fills else ())
     for name, column in zip(used.column_names, used.columns, strict=True):
         if column.null_count and name not in may_miss:
-            _refuse_null(column, name, describe, MissingLabelError if name == wanted.label else MissingValueError)
-    features = (table if wanted.as_table else used).select(list(wanted.columns))
-    label, weight = (None if n is None else _values(used.column(n), n) for n in (wanted.label, wanted.weight))
-    if wanted.as_table:
+            _refuse_null(column, name, describe, MissingLabelError if name == columns.label else MissingValueError)
+    features = (table if columns.as_table else used).select(list(columns.features))
+    label, weight = (None if n is None else _values(used.column(n), n) for n in (columns.label, columns.weight))
+    if columns.as_table:
         return UncheckedBlock(features, label, weight, kept)
     try:
-        X = _mixed_cells(features, wanted.objects) if wanted.objects else _fill_cells(features, wanted.dtype)
+        X = _mixed_cells(features, columns.objects) if columns.objects else _fill_cells(features, columns.dtype)
     except FloatingPointError:
         # A number too large for float32: in float64 it comes to the gate as it is, and the message shows it.
         X = _fill_cells(features, "float64")
     return UncheckedBlock(X, label, weight, kept)
 
 
-def bytes_in(table: pa.Table, wanted: ReadColumns) -> list[str]:
+def bytes_in(table: pa.Table, columns: ReadColumns) -> list[str]:
     """The features and the label that are stored as bytes."""
-    used = {*wanted.columns, wanted.label}
+    used = {*columns.features, columns.label}
     types = {field.name: field.type for field in table.schema if field.name in used}
     plain = {name: kind.value_type if pa.types.is_dictionary(kind) else kind for name, kind in types.items()}
     return [name for name, kind in plain.items() if is_bytes(kind)]
 
 
-def texts_of_times(table: pa.Table, wanted: ReadColumns) -> list[str]:
+def texts_of_times(table: pa.Table, columns: ReadColumns) -> list[str]:
     """The features that are dates or durations and are stored as text, or as numbers in the format of dates."""
-    times = {name: kind_of_type(table[name].type) for name in wanted.columns if wanted.is_time(name)}
-    return [name for name, kind in times.items() if kind == "text" or (wanted.time_format(name) and kind in NUMBERS)]
+    times = {name: kind_of_type(table[name].type) for name in columns.features if columns.is_time(name)}
+    return [name for name, kind in times.items() if kind == "text" or (columns.time_format(name) and kind in NUMBERS)]
 
 
 def rows_without_text(column: pa.ChunkedArray) -> list[int]:
@@ -124,9 +124,9 @@ def _as_text(column: pa.ChunkedArray, name: str, describe: RowDescriber) -> pa.C
     return text_of_bytes(column)
 
 
-def _plain(table: pa.Table, wanted: ReadColumns) -> pa.Table:
+def _plain(table: pa.Table, columns: ReadColumns) -> pa.Table:
     """Features, label and weight, with dictionaries looked up (a dictionary may hold a null) and decimals as floats."""
-    named = [n for n in (*wanted.columns, wanted.label, wanted.weight) if n is not None]
+    named = [n for n in (*columns.features, columns.label, columns.weight) if n is not None]
     used = table.select(named)
     changed = {}
     for name, column in zip(named, used.columns, strict=True):

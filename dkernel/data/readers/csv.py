@@ -31,22 +31,24 @@ from dkernel.numerics.validation import RowDescriber
 _MISSING_VALUE = "the value is missing"
 
 
-def read_part(file: File, part: FilePart, wanted: ReadColumns, describe: RowDescriber) -> UncheckedBlock:
+def read_part(file: File, part: FilePart, columns: ReadColumns, describe: RowDescriber) -> UncheckedBlock:
     """The rows of one byte range."""
-    data, header, types = file.read(*part.marks), part.extra, read_types(wanted)
+    data, header, types = file.read(*part.marks), part.extra, read_types(columns)
     try:
-        table = parse_rows(data, header, list(wanted.names), types)
+        table = parse_rows(data, header, list(columns.names), types)
     except pa.ArrowInvalid as error:
         raise explain_parse(error, data, header, types, file, part.first_row) from None
-    if wanted.label is not None and types[wanted.label] == pa.string():
-        empty = pc.index(table.column(wanted.label), "").as_py()
+    if columns.label is not None and types[columns.label] == pa.string():
+        empty = pc.index(table.column(columns.label), "").as_py()
         if empty >= 0:
-            raise MissingLabelError(f"{describe(empty)}, column {wanted.label!r}: the label is missing. {WITHOUT_THEM}")
-    read = _with_types(table, wanted, describe)
-    return replace(raw_of_table(read, wanted, describe), kept=_kept_columns(data, table, header, wanted))
+            raise MissingLabelError(
+                f"{describe(empty)}, column {columns.label!r}: the label is missing. {WITHOUT_THEM}"
+            )
+    read = _with_types(table, columns, describe)
+    return replace(raw_of_table(read, columns, describe), kept=_kept_columns(data, table, header, columns))
 
 
-def read_valid(file: File, part: FilePart, wanted: ReadColumns, describe: RowDescriber) -> FilteredRows:
+def read_valid(file: File, part: FilePart, columns: ReadColumns, describe: RowDescriber) -> FilteredRows:
     """The good rows of one byte range, and the reasons of the others."""
     data, header = file.read(*part.marks), part.extra
     fields = split_fields(data, header.delimiter, part.marks[0], part.line)
@@ -55,24 +57,24 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, describe: RowDes
     for row in np.flatnonzero(fields.widths != n).tolist():
         refused[row] = RejectedRow("", f"{fields.widths[row]} values where the header has {n}")
     rows = np.flatnonzero(fields.widths == n)
-    table = _parse(file, fields, rows, header, dict.fromkeys(wanted.names, pa.binary()))
-    bad, types, features = np.zeros(len(rows), bool), read_types(wanted), frozenset(wanted.columns)
+    table = _parse(file, fields, rows, header, dict.fromkeys(columns.names, pa.binary()))
+    bad, types, features = np.zeros(len(rows), bool), read_types(columns), frozenset(columns.features)
     for name, kind in types.items():
         column = table.column(name)
-        if (name in features or name in (wanted.label, wanted.weight)) and kind != pa.string():
-            reasons = _no_numbers(column, kind, header, wanted.fills and name in features)
-        elif wanted.is_time(name):
-            reasons = no_dates(column, wanted.time_format(name))
+        if (name in features or name in (columns.label, columns.weight)) and kind != pa.string():
+            reasons = _no_numbers(column, kind, header, columns.fills and name in features)
+        elif columns.is_time(name):
+            reasons = no_dates(column, columns.time_format(name))
         else:
-            reasons = _no_text(column) | (_empty(column) if name == wanted.label else {})
+            reasons = _no_text(column) | (_empty(column) if name == columns.label else {})
         for i, reason in reasons.items():
             refused.setdefault(int(rows[i]), RejectedRow(name, reason))
             bad[i] = True
     rows = rows[~bad]
     table = _parse(file, fields, rows, header, types)
-    read = _with_types(table, wanted, describe)
-    kept = _kept_columns(fields.rows.join(rows), table, header, wanted)
-    raw = replace(raw_of_table(read, wanted, describe), kept=kept)
+    read = _with_types(table, columns, describe)
+    kept = _kept_columns(fields.rows.join(rows), table, header, columns)
+    raw = replace(raw_of_table(read, columns, describe), kept=kept)
     return FilteredRows(raw, rows, refused, fields.rows)
 
 
@@ -134,34 +136,34 @@ def _show(word: bytes) -> str:
     return repr(text if len(text) <= 60 else text[:60] + "...")
 
 
-def _with_types(table: pa.Table, wanted: ReadColumns, describe: RowDescriber) -> pa.Table:
+def _with_types(table: pa.Table, columns: ReadColumns, describe: RowDescriber) -> pa.Table:
     """The table with nulls where categories are missing, and with dates and durations in place of their texts."""
     changed = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
-        if wanted.is_time(name):
-            changed[name] = dates_of_texts(column, name, describe, wanted.time_format(name))
-        elif wanted.is_category(name):
+        if columns.is_time(name):
+            changed[name] = dates_of_texts(column, name, describe, columns.time_format(name))
+        elif columns.is_category(name):
             changed[name] = without_words(column, NULLS)
     return with_columns(table, changed)
 
 
-def _kept_columns(data: bytes, table: pa.Table, header: Header, wanted: ReadColumns) -> pa.Table | None:
+def _kept_columns(data: bytes, table: pa.Table, header: Header, columns: ReadColumns) -> pa.Table | None:
     """The kept columns of a range that was parsed as `table`; for CSV, as they stand in the file."""
-    if not wanted.kept:
+    if not columns.kept:
         return None
-    if wanted.kept_as != "csv":
-        return table.select(list(wanted.kept))
+    if columns.kept_as != "csv":
+        return table.select(list(columns.kept))
     fields = None
-    columns: list[Any] = []
-    for name in wanted.kept:
+    arrays: list[Any] = []
+    for name in columns.kept:
         if b'"' not in data and table.column(name).type == pa.string():
             column = table.column(name)
         else:
             fields = split_fields(data, header.delimiter) if fields is None else fields
             texts = fields.column(header.names.index(name), len(header.names))
             column = pa.array(texts, pa.binary()).cast(pa.string())
-        columns.append(column if header.delimiter == "," else _between_commas(column))
-    return pa.table(columns, pa.schema([pa.field(n, pa.string(), metadata=CSV_TEXT) for n in wanted.kept]))
+        arrays.append(column if header.delimiter == "," else _between_commas(column))
+    return pa.table(arrays, pa.schema([pa.field(n, pa.string(), metadata=CSV_TEXT) for n in columns.kept]))
 
 
 def _between_commas(column: Any) -> Any:

@@ -66,24 +66,24 @@ class Header:
         return True
 
 
-def read_types(wanted: ReadColumns) -> dict[str, pa.DataType]:
+def read_types(columns: ReadColumns) -> dict[str, pa.DataType]:
     """The type that each column is read as."""
-    objects, features, kept = frozenset(wanted.objects), frozenset(wanted.columns), frozenset(wanted.kept)
+    objects, features, kept = frozenset(columns.objects), frozenset(columns.features), frozenset(columns.kept)
 
     def type_of(name: str) -> pa.DataType:
-        kind = wanted.kinds[name]
-        if name in objects or wanted.is_category(name) or wanted.is_time(name):
+        kind = columns.kinds[name]
+        if name in objects or columns.is_category(name) or columns.is_time(name):
             return pa.string()
-        if name in features or name == wanted.weight:
+        if name in features or name == columns.weight:
             return pa.bool_() if kind == "bool" else pa.float64()
-        if name in kept and name != wanted.label:
-            if kind == "empty" or wanted.kept_as == "csv":
+        if name in kept and name != columns.label:
+            if kind == "empty" or columns.kept_as == "csv":
                 return pa.string()
-            if kind == "digits" and wanted.kept_as == "numbers":
+            if kind == "digits" and columns.kept_as == "numbers":
                 return pa.float64()
         return TYPES[kind]
 
-    return {name: type_of(name) for name in wanted.names}
+    return {name: type_of(name) for name in columns.names}
 
 
 def parse_rows(data: bytes, header: Header, columns: list[str], types: dict[str, pa.DataType]) -> pa.Table:

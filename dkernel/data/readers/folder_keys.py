@@ -91,23 +91,25 @@ def _key_kind(name: str, values: Sequence[str], request: ReadOptions) -> str:
     return "int" if exact else "digits"
 
 
-def without_keys(wanted: ReadColumns) -> ReadColumns:
+def without_keys(columns: ReadColumns) -> ReadColumns:
     """The columns that stand in the files themselves."""
 
-    def own(names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(name for name in names if name not in wanted.keys)
+    def in_files(names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(name for name in names if name not in columns.keys)
 
     return replace(
-        wanted,
-        columns=own(wanted.columns),
-        label=None if wanted.label in wanted.keys else wanted.label,
-        weight=None if wanted.weight in wanted.keys else wanted.weight,
-        kept=own(wanted.kept),
-        encoded=None if wanted.encoded is None else {n: k for n, k in wanted.encoded.items() if n not in wanted.keys},
+        columns,
+        features=in_files(columns.features),
+        label=None if columns.label in columns.keys else columns.label,
+        weight=None if columns.weight in columns.keys else columns.weight,
+        kept=in_files(columns.kept),
+        encoded=None
+        if columns.encoded is None
+        else {n: k for n, k in columns.encoded.items() if n not in columns.keys},
     )
 
 
-def with_keys(raw: UncheckedBlock, values: Mapping[str, str | None], wanted: ReadColumns, name: str) -> UncheckedBlock:
+def with_keys(raw: UncheckedBlock, values: Mapping[str, str | None], columns: ReadColumns, name: str) -> UncheckedBlock:
     """Rows of a file with the columns that the names of its folders hold.
 
     Parameters
@@ -117,45 +119,45 @@ def with_keys(raw: UncheckedBlock, values: Mapping[str, str | None], wanted: Rea
     """
     n = len(raw.X)
     label, weight, kept = raw.label, raw.weight, raw.kept
-    if wanted.label in wanted.keys:
-        label = np.full(n, _key_value(wanted.label, values, wanted, name))
-    if wanted.weight in wanted.keys:
-        weight = np.full(n, float(_key_value(wanted.weight, values, wanted, name)))
-    if any(key in wanted.keys for key in wanted.kept):
-        kept = _add_kept(n, kept, values, wanted)
-    return UncheckedBlock(_features(raw.X, n, values, wanted), label, weight, kept, raw.marks)
+    if columns.label in columns.keys:
+        label = np.full(n, _key_value(columns.label, values, columns, name))
+    if columns.weight in columns.keys:
+        weight = np.full(n, float(_key_value(columns.weight, values, columns, name)))
+    if any(key in columns.keys for key in columns.kept):
+        kept = _add_kept(n, kept, values, columns)
+    return UncheckedBlock(_features(raw.X, n, values, columns), label, weight, kept, raw.marks)
 
 
-def _key_value(key: Any, values: Mapping[str, str | None], wanted: ReadColumns, name: str) -> Any:
+def _key_value(key: Any, values: Mapping[str, str | None], columns: ReadColumns, name: str) -> Any:
     value = values[key]
     if value is None:
         raise DataError(f"{name}: the folder says that {key!r} is missing. Leave these rows out.")
-    return _READ_AS.get(wanted.keys[key], str)(value)
+    return _READ_AS.get(columns.keys[key], str)(value)
 
 
-def _features(X: Any, n: int, values: Mapping[str, str | None], wanted: ReadColumns) -> Any:
-    if not any(key in wanted.keys for key in wanted.columns):
+def _features(X: Any, n: int, values: Mapping[str, str | None], columns: ReadColumns) -> Any:
+    if not any(key in columns.keys for key in columns.features):
         return X
     if isinstance(X, pa.Table):
-        for key in wanted.keys:
-            if key in wanted.columns:
+        for key in columns.keys:
+            if key in columns.features:
                 # Whole numbers are counted as numbers, 01 as 1; an encoding then has a word for the text.
-                learning = wanted.encoding is None and wanted.keys[key] in ("int", "digits")
-                date = wanted.is_time(key)
-                column = _column(n, values[key], not date and (learning or not wanted.is_category(key)))
+                learning = columns.encoding is None and columns.keys[key] in ("int", "digits")
+                date = columns.is_time(key)
+                column = _column(n, values[key], not date and (learning or not columns.is_category(key)))
                 if date:
                     describe = partial(_describe_folder, key, values[key])
-                    column = dates_of_texts(column, key, describe, wanted.time_format(key))
+                    column = dates_of_texts(column, key, describe, columns.time_format(key))
                 X = X.append_column(key, column)
-        return X.select(list(wanted.columns))
-    dtype = "object" if wanted.objects else X.dtype if X.dtype.kind == "f" else wanted.dtype
-    made: NDArray[Any] = np.empty((n, len(wanted.columns)), dtype)
-    own = [j for j, name in enumerate(wanted.columns) if name not in wanted.keys]
+        return X.select(list(columns.features))
+    dtype = "object" if columns.objects else X.dtype if X.dtype.kind == "f" else columns.dtype
+    made: NDArray[Any] = np.empty((n, len(columns.features)), dtype)
+    own = [j for j, name in enumerate(columns.features) if name not in columns.keys]
     made[:, own] = X
-    for j, name in enumerate(wanted.columns):
-        if name in wanted.keys:
+    for j, name in enumerate(columns.features):
+        if name in columns.keys:
             value = values[name]
-            made[:, j] = value if name in wanted.objects else np.nan if value is None else float(value)
+            made[:, j] = value if name in columns.objects else np.nan if value is None else float(value)
     return made
 
 
@@ -171,20 +173,20 @@ def _column(n: int, value: str | None, number: bool) -> Any:
     return pa.array([value] * n, pa.string())
 
 
-def _add_kept(n: int, kept: Any, values: Mapping[str, str | None], wanted: ReadColumns) -> Any:
-    fields, columns = [], []
-    for name in wanted.kept:
-        if name not in wanted.keys:
+def _add_kept(n: int, kept: Any, values: Mapping[str, str | None], columns: ReadColumns) -> Any:
+    fields, arrays = [], []
+    for name in columns.kept:
+        if name not in columns.keys:
             fields.append(kept.schema.field(name))
-            columns.append(kept.column(name))
+            arrays.append(kept.column(name))
             continue
         value = values[name]
-        if wanted.kept_as == "csv":
+        if columns.kept_as == "csv":
             quoted = '"' + value.replace('"', '""') + '"' if value and re.search('[",\r\n]', value) else value
             fields.append(pa.field(name, pa.string(), metadata=CSV_TEXT))
-            columns.append(pa.array([quoted] * n, pa.string()))
+            arrays.append(pa.array([quoted] * n, pa.string()))
         else:
-            number = wanted.keys[name] in ("int", "digits" if wanted.kept_as == "numbers" else "int")
+            number = columns.keys[name] in ("int", "digits" if columns.kept_as == "numbers" else "int")
             fields.append(pa.field(name, pa.int64() if number else pa.string()))
-            columns.append(pa.array([int(value) if number and value is not None else value] * n, fields[-1].type))
-    return pa.table(columns, schema=pa.schema(fields))
+            arrays.append(pa.array([int(value) if number and value is not None else value] * n, fields[-1].type))
+    return pa.table(arrays, schema=pa.schema(fields))

@@ -26,14 +26,14 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     return tables
 
 
-def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowDescriber) -> UncheckedBlock:
+def read_part(file: File, part: FilePart, columns: ReadColumns, _: RowDescriber) -> UncheckedBlock:
     """The rows of one part."""
     with _open(file) as opened:
 
         def fetch(key: str, first: int, stop: int) -> NDArray[Any]:
             return np.asarray(opened[key][first:stop])
 
-        return raw_of_members(part, wanted, fetch)
+        return raw_of_members(part, columns, fetch)
 
 
 @contextmanager

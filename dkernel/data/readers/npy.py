@@ -42,17 +42,17 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     return [_look(file, request) for file in files]
 
 
-def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowDescriber) -> UncheckedBlock:
+def read_part(file: File, part: FilePart, columns: ReadColumns, _: RowDescriber) -> UncheckedBlock:
     """The rows of one part."""
     with file.open() as opened:
         arrays = _arrays(file, opened)
         fields = arrays[""].dtype.names if list(arrays) == [""] else None
         if fields:
             records = _rows(file, opened, arrays[""], part.first_row, part.first_row + part.rows)
-            return raw_of_members(part, wanted, lambda key, _first, _stop: records[key])
-        split = None if part.extra is None else _split(file, opened, arrays[part.extra], part, wanted)
+            return raw_of_members(part, columns, lambda key, _first, _stop: records[key])
+        split = None if part.extra is None else _split(file, opened, arrays[part.extra], part, columns)
         return raw_of_members(
-            part, wanted, lambda key, first, stop: _rows(file, opened, arrays[key], first, stop), *(split or ())
+            part, columns, lambda key, first, stop: _rows(file, opened, arrays[key], first, stop), *(split or ())
         )
 
 
@@ -155,20 +155,20 @@ def _rows(file: File, opened: BinaryIO, array: _Array, first: int, stop: int) ->
 
 
 def _split(
-    file: File, opened: BinaryIO, array: _Array, part: FilePart, wanted: ReadColumns
+    file: File, opened: BinaryIO, array: _Array, part: FilePart, columns: ReadColumns
 ) -> tuple[NDArray[Any], dict[str, NDArray[Any]]] | None:
-    """The features as the block that they will be, and the other wanted columns, of a matrix of rows that has both.
+    """The features as the block that they will be, and the other columns to read, of a matrix of rows that has both.
 
     A strip of rows at a time, which stays in cache: the part is in memory once, and not as it is stored and as a block.
     None where reading it as a whole takes no copy, or cannot be spared one, or is one request to a store.
     """
-    if not file.local or array.column_major or len(array.shape) != 2 or array.dtype != wanted.dtype:
+    if not file.local or array.column_major or len(array.shape) != 2 or array.dtype != columns.dtype:
         return None
     width = array.shape[1]
-    numbers = matrix_columns(wanted.columns, width)
+    numbers = matrix_columns(columns.features, width)
     if not numbers or len(numbers) == width or not is_run(numbers):
         return None
-    named = [name for name in (wanted.label, wanted.weight, *wanted.kept) if name is not None and name.isdigit()]
+    named = [name for name in (columns.label, columns.weight, *columns.kept) if name is not None and name.isdigit()]
     others = {name: np.empty(part.rows, array.dtype) for name in named if int(name) < width}
     X = np.empty((part.rows, len(numbers)), array.dtype)
     step = max(1, _STRIP // (width * array.dtype.itemsize))

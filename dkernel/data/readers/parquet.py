@@ -25,45 +25,45 @@ def read_schema(files: Sequence[File], _: ReadOptions) -> list[FileSchema]:
     return [_look(file) for file in files]
 
 
-def read_part(file: File, part: FilePart, wanted: ReadColumns, describe: RowDescriber) -> UncheckedBlock:
+def read_part(file: File, part: FilePart, columns: ReadColumns, describe: RowDescriber) -> UncheckedBlock:
     """The row groups of one part."""
-    return raw_of_table(_read(file, part, wanted), wanted, describe)
+    return raw_of_table(_read(file, part, columns), columns, describe)
 
 
-def head(file: File, wanted: ReadColumns, rows: int, describe: RowDescriber) -> UncheckedBlock:
+def head(file: File, columns: ReadColumns, rows: int, describe: RowDescriber) -> UncheckedBlock:
     """The first rows, without the rest of their row group."""
     with _open(file) as opened:
-        batch = next(opened.iter_batches(rows, columns=list(wanted.names), use_threads=False))
-    return raw_of_table(pa.Table.from_batches([batch]), wanted, describe)
+        batch = next(opened.iter_batches(rows, columns=list(columns.names), use_threads=False))
+    return raw_of_table(pa.Table.from_batches([batch]), columns, describe)
 
 
-def read_valid(file: File, part: FilePart, wanted: ReadColumns, describe: RowDescriber) -> FilteredRows:
+def read_valid(file: File, part: FilePart, columns: ReadColumns, describe: RowDescriber) -> FilteredRows:
     """The rows without a missing value where none may be; whether they are finite is seen later."""
-    table = _read(file, part, wanted)
+    table = _read(file, part, columns)
     refused: dict[int, RejectedRow] = {}
-    others = [name for name in (wanted.label, wanted.weight) if name is not None]
-    for name in others if wanted.fills else [*wanted.columns, *others]:
+    others = [name for name in (columns.label, columns.weight) if name is not None]
+    for name in others if columns.fills else [*columns.features, *others]:
         column = table.column(name)
         if pa.types.is_dictionary(column.type):  # a dictionary may hold a null of its own
             column = column.cast(column.type.value_type)
         for row in pc.indices_nonzero(pc.is_null(column)).to_pylist():
             refused.setdefault(row, RejectedRow(name, "the value is missing"))
-    for name in bytes_in(table, wanted):
+    for name in bytes_in(table, columns):
         for row in rows_without_text(table.column(name)):
             refused.setdefault(row, RejectedRow(name, "the bytes are not UTF-8 text"))
-    for name in texts_of_times(table, wanted):
-        for row, reason in no_dates(table.column(name), wanted.time_format(name)).items():
+    for name in texts_of_times(table, columns):
+        for row, reason in no_dates(table.column(name), columns.time_format(name)).items():
             refused.setdefault(row, RejectedRow(name, reason))
     rows = np.delete(np.arange(len(table)), list(refused))
-    return FilteredRows(raw_of_table(pick_rows(table, rows), wanted, describe), rows, refused)
+    return FilteredRows(raw_of_table(pick_rows(table, rows), columns, describe), rows, refused)
 
 
-def _read(file: File, part: FilePart, wanted: ReadColumns) -> pa.Table:
+def _read(file: File, part: FilePart, columns: ReadColumns) -> pa.Table:
     with _open(file) as opened:
         groups = range(part.first, part.stop)
         # One thread: the tasks are the parallelism, and a reader's own threads would come on top of it.
-        table = opened.read_row_groups(groups, columns=list(wanted.names), use_threads=False)
-        exact = [name for name in _int96_in(opened) if name in wanted.names and not wanted.is_time(name)]
+        table = opened.read_row_groups(groups, columns=list(columns.names), use_threads=False)
+        exact = [name for name in _int96_in(opened) if name in columns.names and not columns.is_time(name)]
     if exact:
         with _open(file, "ns") as opened:
             _check_nanoseconds(file, table, opened.read_row_groups(groups, columns=exact, use_threads=False))

@@ -197,40 +197,40 @@ def _reason(text: bytes, n: int) -> str:
     return "" if np.unique(pairs, axis=1).shape[1] == pairs.shape[1] else "an index occurs twice"
 
 
-def read_valid(file: File, part: FilePart, wanted: ReadColumns, _: RowDescriber) -> FilteredRows:
+def read_valid(file: File, part: FilePart, columns: ReadColumns, _: RowDescriber) -> FilteredRows:
     """The lines of one byte range that can be read, and why the others cannot."""
     data = file.read(*part.marks)
     ends, _last, _open = row_ends(data, b"", True)
     lines = replace(_lines(data, ends, _data_lines(data, ends)), offset=part.marks[0], line=part.line)
     refused = {row: RejectedRow("", reason) for row, reason in bad_lines(lines).items()}
     rows = np.delete(np.arange(len(lines.starts)), list(refused))
-    return FilteredRows(_block(lines.join(rows), file, part, wanted), rows, refused, lines)
+    return FilteredRows(_block(lines.join(rows), file, part, columns), rows, refused, lines)
 
 
-def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowDescriber) -> UncheckedBlock:
+def read_part(file: File, part: FilePart, columns: ReadColumns, _: RowDescriber) -> UncheckedBlock:
     """The rows of one byte range."""
-    return _block(file.read(*part.marks), file, part, wanted)
+    return _block(file.read(*part.marks), file, part, columns)
 
 
-def _block(data: bytes, file: File, part: FilePart, wanted: ReadColumns) -> UncheckedBlock:
+def _block(data: bytes, file: File, part: FilePart, columns: ReadColumns) -> UncheckedBlock:
     rows = parse_lines(data, file.name, part.first_row)
     base, p = part.extra
     inside = rows.index < base + p
     places, values = rows.row[inside] * p + (rows.index[inside] - base), rows.value[inside]
     _refuse_twice(file, part, places, p, base)
-    label = rows.label.astype(np.int64) if wanted.kinds.get(LABEL) == "int" else rows.label
+    label = rows.label.astype(np.int64) if columns.kinds.get(LABEL) == "int" else rows.label
     shape = len(label), p
-    X: Any = _sparse(places, values, shape) if wanted.layout.sparse else _dense(places, values, shape, wanted.dtype)
+    X: Any = _sparse(places, values, shape) if columns.layout.sparse else _dense(places, values, shape, columns.dtype)
 
     def column(name: str) -> NDArray:
         return label if name == LABEL else X[:, int(name) - base]
 
-    everything = wanted.layout.sparse or list(wanted.columns) == [str(j) for j in range(base, base + p)]
+    everything = columns.layout.sparse or list(columns.features) == [str(j) for j in range(base, base + p)]
     return UncheckedBlock(
-        X if everything else np.stack([column(n) for n in wanted.columns], axis=1),
-        label if wanted.label else None,
-        column(wanted.weight) if wanted.weight else None,
-        pa.table({n: column(n) for n in wanted.kept}) if wanted.kept else None,
+        X if everything else np.stack([column(n) for n in columns.features], axis=1),
+        label if columns.label else None,
+        column(columns.weight) if columns.weight else None,
+        pa.table({n: column(n) for n in columns.kept}) if columns.kept else None,
     )
 
 

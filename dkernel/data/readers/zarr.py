@@ -25,7 +25,7 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     return [table_of_members(file, _members(_open(file)), request.exclude) for file in files]
 
 
-def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowDescriber) -> UncheckedBlock:
+def read_part(file: File, part: FilePart, columns: ReadColumns, _: RowDescriber) -> UncheckedBlock:
     """The rows of one part."""
     opened, inside = _open(file), list[str]()
 
@@ -35,7 +35,7 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowDescriber) 
         return np.asarray(array[first:stop])
 
     try:
-        block = raw_of_members(part, wanted, fetch)
+        block = raw_of_members(part, columns, fetch)
         file.check(inside)
         return block
     except (OSError, ValueError, RuntimeError) as error:

@@ -122,11 +122,8 @@ class StoreDestination:
                 return None
             manifest = self._read_manifest()
             if manifest is not None and manifest.job == dict(job):
-                wanted = {
-                    entry.name: entry.bytes
-                    for entry in (*manifest.files, *([manifest.rejects] if manifest.rejects else []))
-                }
-                whole = all(there.get(name) == size for name, size in wanted.items())
+                entries = (*manifest.files, *([manifest.rejects] if manifest.rejects else []))
+                whole = all(there.get(entry.name) == entry.bytes for entry in entries)
                 if whole and (not self.format.folder or "_SUCCESS" in there):
                     self.sweep(job)
                     return manifest
