@@ -99,7 +99,7 @@ def done_files(folder: Path) -> tuple[Path, Read]:
     files = [File(f"/new/{i}.parquet", 7 * i, "1", "parquet") for i in range(3)]
     done = DoneFiles(str(folder / "done.json"))
     done.add(files, {}, {files[2].name: "it ends too early"})
-    return folder / "done.json", lambda: done.files_left(files)
+    return folder / "done.json", lambda: done.new_files(files)
 
 
 def data(name: str, save: Callable[[Path], Any]) -> Callable[[Path], tuple[Path, Read]]:

@@ -43,12 +43,12 @@ def doctor_command(ctx: click.Context, /, **values: Any) -> None:
     dkernel doctor data/ --label y --out model.safetensors --checkpoint /shared/run --scheduler tcp://host:8786
     """
     print_config(ctx, values)
-    place = connect_arguments(ctx, values)
-    patience = place.pop("patience")  # only a run waits for workers
-    place.pop("client_memory_limit", None)
+    connection = connect_arguments(ctx, values)
+    patience = connection.pop("patience")  # only a run waits for workers
+    connection.pop("client_memory_limit", None)
     from dkernel.cli.run_record import masked
 
-    diagnosis = masked(_diagnosis(values, place, patience))
+    diagnosis = masked(_diagnosis(values, connection, patience))
     if values["json"]:
         click.echo(json.dumps({"ok": not diagnosis["findings"], **diagnosis}))
     elif not values["quiet"] or diagnosis["findings"]:
@@ -56,13 +56,13 @@ def doctor_command(ctx: click.Context, /, **values: Any) -> None:
     ctx.exit(1 if diagnosis["findings"] else 0)
 
 
-def _diagnosis(values: Mapping[str, Any], place: Mapping[str, Any], patience: float) -> dict[str, Any]:
+def _diagnosis(values: Mapping[str, Any], connection: Mapping[str, Any], patience: float) -> dict[str, Any]:
     from dkernel.cli.diagnostics.doctor import diagnose
     from dkernel.errors import ClusterError
     from dkernel.streaming.execution.connect import client_at, find_dashboard
 
     try:
-        with client_at(**place) as client:
+        with client_at(**connection) as client:
             diagnosis = diagnose(client, _job(values, client), patience).as_dict()
             return diagnosis if client is None else {**_cluster(client, find_dashboard(client)), **diagnosis}
     except ClusterError as error:
@@ -79,14 +79,14 @@ def _job(values: Mapping[str, Any], client: Any) -> Any:
     from dkernel.cli.diagnostics.doctor import DoctorRequest as Asked
     from dkernel.errors import DKernelError
 
-    places = {f"--{name}": _folder(values[name]) for name in _FILES if values.get(name)}
-    places |= {f"--{name}": values[name] for name in _FOLDERS if values.get(name)}
+    folders = {f"--{name}": _folder(values[name]) for name in _FILES if values.get(name)}
+    folders |= {f"--{name}": values[name] for name in _FOLDERS if values.get(name)}
     beside, copied = scratch_folders(values).beside, values["encoding"] or any(map(_is_packed, values["data"]))
     if beside and copied:
-        places["--scratch"] = beside
+        folders["--scratch"] = beside
     # Each worker writes to --scratch; copies of the data there are read by all, rows that a worker stores by itself.
     asked: dict[str, Any] = {
-        "places": places,
+        "folders": folders,
         "written": ["--scratch"],
         "shared": ["--scratch"] if copied else [],
         "made": [f"--{name}" for name in _FOLDERS],

@@ -63,12 +63,12 @@ class ClusterJob:
     retries: int = 0
     dead_after: float = PATIENCE
 
-    def entry(self, left: int) -> dict[str, Any]:
+    def entry(self, retries_left: int) -> dict[str, Any]:
         """What the run record says of it, with the retries that are left."""
-        return {"settings": self.digest, "retries_left": left, "dead_after": self.dead_after}
+        return {"settings": self.digest, "retries_left": retries_left, "dead_after": self.dead_after}
 
 
-def submit(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, Any]) -> ClusterJob:
+def submit(ctx: click.Context, values: Mapping[str, Any], connection: Mapping[str, Any]) -> ClusterJob:
     """Give the command with these settings to the cluster, unless the job is there already."""
     from dkernel.streaming.execution.base import Call
     from dkernel.streaming.execution.connect import connect
@@ -85,7 +85,7 @@ def submit(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, An
     digest = hashlib.sha256(mask_urls(settings).encode()).hexdigest()
     words = tuple(map(mask_urls, sys.argv))
     job = ClusterJob(record, settings, digest, words, user_modules(), values["retries"], values["cluster_timeout"])
-    with connect(**place) as executor:
+    with connect(**connection) as executor:
         executor.compute([Call(f"dkernel-begin-{uuid4().hex}", begin_job, (job,))])
         # Dask has one task of a key: of a job that is there already this changes nothing.
         key = f"dkernel-job-{hashlib.sha256(record.encode()).hexdigest()[:32]}"
@@ -137,9 +137,9 @@ def drive(job: ClusterJob) -> int:
     leave_pool()  # a worker with one thread has it for the tasks of the job
     with tempfile.TemporaryDirectory(prefix="dkernel-job-") as folder:
         words = _command(job, folder)
-        for left in range(job.retries, -1, -1):
-            code = _run(job, words, folder, left)
-            if code != AGAIN or not left or _is_cancelled(job, _PAUSE):
+        for retries_left in range(job.retries, -1, -1):
+            code = _run(job, words, folder, retries_left)
+            if code != AGAIN or not retries_left or _is_cancelled(job, _PAUSE):
                 break
     return _note_cancelled(job, code) if _is_cancelled(job) else code
 
@@ -161,10 +161,10 @@ def _command(job: ClusterJob, folder: str) -> list[str]:
     return words + [word for option in options_of_scheduler().items() for word in option]
 
 
-def _run(job: ClusterJob, words: list[str], folder: str, left: int) -> int:
+def _run(job: ClusterJob, words: list[str], folder: str, retries_left: int) -> int:
     """Run the command once, until it ends or the job is cancelled."""
     settings = {name: value for name, value in os.environ.items() if not name.startswith("DKERNEL_")}
-    settings[JOB] = json.dumps({**job.entry(left), "command": job.command})
+    settings[JOB] = json.dumps({**job.entry(retries_left), "command": job.command})
     log, pause = _Log(find_log(job.record), Path(folder, "log")), _poll_seconds(job)
     log.add(f"{datetime.now(UTC).isoformat(timespec='seconds')} on {platform.node()}\n")
     with open(log.here, "ab") as out:
@@ -227,9 +227,9 @@ def _is_cancelled(job: ClusterJob, seconds: float = 0.0) -> bool:
         with suppress(DKernelError):  # a store that does not answer now
             if store.has(name):
                 return True
-        if (left := end - time.monotonic()) <= 0:
+        if (remaining := end - time.monotonic()) <= 0:
             return False
-        time.sleep(min(_poll_seconds(job), left))
+        time.sleep(min(_poll_seconds(job), remaining))
 
 
 def request_cancel(record: str) -> None:

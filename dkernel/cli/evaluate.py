@@ -53,7 +53,7 @@ def evaluate_command(ctx: click.Context, /, **values: Any) -> None:
     """
     print_config(ctx, values)
     require_options(ctx, values, ["model", "data"])
-    place = connect_arguments(ctx, values)
+    connection = connect_arguments(ctx, values)
     from dkernel.cli.run_record import Record
 
     check_outputs()
@@ -64,19 +64,19 @@ def evaluate_command(ctx: click.Context, /, **values: Any) -> None:
         check_writable("--report", values["report"])
     record = Record(values)
     with record.write_to(values["record"]):
-        figures = _evaluate(values, place, record)
+        figures = _evaluate(values, connection, record)
     # Its result is what the command is for, so --quiet leaves it.
     click.echo(json.dumps(figures) if values["json"] else "\n".join(_lines(figures)))
 
 
-def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
+def _evaluate(values: Mapping[str, Any], connection: Mapping[str, Any], record: "Record") -> dict[str, Any]:
     from dkernel.cli.run_record import open_model, open_run
     from dkernel.inference.evaluate import evaluate_model as run
     from dkernel.solvers.reservoir_split import read_sample
     from dkernel.solvers.sizes import MOST_HOLDOUT
 
     model = open_model(values, record)
-    with open_run(record, values, place) as (progress, executor):
+    with open_run(record, values, connection) as (progress, executor):
         opened = partial(open_labelled, executor=executor)
         with count_bad_rows(opened, values, model):
             source = opened(values, model)

@@ -147,8 +147,8 @@ def _report(error: BaseException, ctx: click.Context) -> None:
         click.echo(mask_urls("".join(traceback.format_exception(error))), err=True, nl=False)
     message, code, checkpoint = _message(error, ctx), exit_code(error), ctx.params.get("checkpoint")
     if code == AGAIN and checkpoint is not None and not isinstance(error, Stopped):
-        kept = _describe_checkpoint(checkpoint)
-        message += f" {kept[0].upper()}{kept[1:]}."
+        saved = _describe_checkpoint(checkpoint)
+        message += f" {saved[0].upper()}{saved[1:]}."
     if code == AGAIN or (code == 130 and checkpoint is not None):
         message += f" To continue: {_again(ctx)}"
     message = mask_urls(message)
@@ -183,8 +183,8 @@ def _message(error: BaseException, ctx: click.Context) -> str:
     if isinstance(error, KeyboardInterrupt | Stopped):
         number = "SIGINT" if isinstance(error, KeyboardInterrupt) else "SIGTERM"
         checkpoint = ctx.params.get("checkpoint")
-        held = "nothing was written" if checkpoint is None else _describe_checkpoint(checkpoint)
-        return f"stopped by {number}; {held}."
+        saved = "nothing was written" if checkpoint is None else _describe_checkpoint(checkpoint)
+        return f"stopped by {number}; {saved}."
     if isinstance(error, RecipeError | UnsupportedError | MemoryBudgetError | DataError):
         return in_options(str(error), ctx.command)
     if isinstance(error, DKernelError):

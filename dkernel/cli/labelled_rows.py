@@ -23,7 +23,7 @@ from dkernel.cli.options import (
     svmlight_arguments,
     svmlight_options,
 )
-from dkernel.cli.outputs import check_model_place, check_outputs
+from dkernel.cli.outputs import check_model_path, check_outputs
 from dkernel.errors import MissingColumnError, mask_urls
 
 labelled_options = combine(
@@ -119,16 +119,16 @@ def rewrite_model(
     """
     print_config(ctx, values)
     require_options(ctx, values, ["model", "data", "out"])
-    place = connect_arguments(ctx, values)
+    connection = connect_arguments(ctx, values)
     from dkernel.cli.run_record import Record, default_record, open_model, open_run
     from dkernel.model import model_file
 
     check_outputs()
-    check_model_place(values)
+    check_model_path(values)
     record = Record(values)
     with record.write_to(default_record(values["out"], values["record"])):
         model = open_model(values, record)
-        with open_run(record, values, place) as (progress, executor):
+        with open_run(record, values, connection) as (progress, executor):
             model, source, facts = change(model, progress, executor)
             model_file.save(model, values["out"])
         record.note(input_fingerprint=source.fingerprint, rows_out=0, **note_rejected(source))

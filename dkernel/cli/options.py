@@ -26,14 +26,14 @@ from dkernel.numerics.resource_limits import format_limit
 Command = Callable[..., Any]
 CONFIG = "dkernel.config"  # in the context of a command: the name of its config file
 PROGRESS = ("bar", "log", "json", "none")
-OWN_OPTIONS = ("out", "report", "record", "overwrite", "patience")
+PER_COMMAND = ("out", "report", "record", "overwrite", "patience")
 """Options that mean something else in each command, so that a variable must name the command."""
 _TLS = ("tls_ca_file", "tls_cert", "tls_key")
 _NOT_IN_CONFIG = ("config", "print_config", "help", "import")  # a file of settings runs no code
 
 
 class Setting(click.Option):
-    """An option that a variable sets too: DKERNEL_<COMMAND>_<NAME>, or DKERNEL_<NAME> if it is not in OWN_OPTIONS.
+    """An option that a variable sets too: DKERNEL_<COMMAND>_<NAME>, or DKERNEL_<NAME> if it is not in PER_COMMAND.
 
     Parameters
     ----------
@@ -44,11 +44,11 @@ class Setting(click.Option):
     def __init__(self, *names: Any, group: str = "Run", usual: bool = False, **settings: Any) -> None:
         super().__init__(*names, **settings)
         self.group, self.usual = group, usual
-        self.envvar = None if self.name in OWN_OPTIONS else f"DKERNEL_{str(self.name).upper()}"
+        self.envvar = None if self.name in PER_COMMAND else f"DKERNEL_{str(self.name).upper()}"
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
-        own = f"DKERNEL_{ctx.command.name}_{self.name}".upper()
-        return os.environ.get(own) or super().resolve_envvar_value(ctx)
+        variable = f"DKERNEL_{ctx.command.name}_{self.name}".upper()
+        return os.environ.get(variable) or super().resolve_envvar_value(ctx)
 
 
 setting = partial(click.option, cls=Setting)
@@ -190,7 +190,7 @@ patience_option = setting(
     metavar="SECONDS",
     help="Call a job dead if its record is older than this. Default: 30, of a cluster's job 300.",
 )
-place_options = combine(
+connection_options = combine(
     cluster_setting("--scheduler", metavar="ADDR", usual=True, help="Run on this Dask scheduler, tcp://host:8786."),
     cluster_setting(
         "--scheduler-file", type=READ_HERE, metavar="FILE", help="Run on the scheduler that wrote this file."
@@ -340,7 +340,7 @@ def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> No
 
 
 run_options = combine(
-    place_options,
+    connection_options,
     model_setting(
         "--import",
         type=MODULE,
@@ -426,9 +426,9 @@ def scratch_folders(values: Mapping[str, Any]) -> Any:
 
 def connect_arguments(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of `dkernel.streaming.execution.connect.connect`."""
-    places = [f"--{name.replace('_', '-')}" for name in ("scheduler", "scheduler_file", "workers") if values[name]]
-    if len(places) > 1:
-        raise click.UsageError(f"{' and '.join(places)} are different places to run on: give one of them.", ctx)
+    named = [f"--{name.replace('_', '-')}" for name in ("scheduler", "scheduler_file", "workers") if values[name]]
+    if len(named) > 1:
+        raise click.UsageError(f"{' and '.join(named)} are different places to run on: give one of them.", ctx)
     tls = {name: values[name] for name in _TLS if values[name]}
     if tls and not (values["scheduler"] or values["scheduler_file"]):
         raise click.UsageError("--tls-... is for a scheduler: give --scheduler or --scheduler-file too.", ctx)
@@ -440,10 +440,10 @@ def connect_arguments(ctx: click.Context, values: Mapping[str, Any]) -> dict[str
         from dkernel.streaming.execution.connect import start_fork_server
 
         start_fork_server()  # its imports and those of this process take as long, so they go side by side
-    place = {name: values[name] for name in ("scheduler", "scheduler_file", "workers", "memory_limit")}
+    connection = {name: values[name] for name in ("scheduler", "scheduler_file", "workers", "memory_limit")}
     if values.get("client_memory_limit"):
-        place["client_memory_limit"] = values["client_memory_limit"]
-    return {**place, "tls": tls or None, "patience": values["cluster_timeout"]}
+        connection["client_memory_limit"] = values["client_memory_limit"]
+    return {**connection, "tls": tls or None, "patience": values["cluster_timeout"]}
 
 
 def _check_limit(limit: str) -> None:

@@ -27,8 +27,8 @@ def check_outputs() -> None:
             read += [Location(path, option) for path in paths if use == "read" or path.endswith(".py")]
     written += [Location(path, what) for path, what in _unnamed_outputs(ctx.params)]
     check_apart(read, written)
-    for place in written:
-        _check_name(place.option, place.path)
+    for output in written:
+        _check_name(output.option, output.path)
     for name in ("record", "done"):
         if ctx.params.get(name) and not ctx.params.get("detach"):  # of a job a worker finds out
             check_writable(f"--{name}", ctx.params[name])
@@ -65,7 +65,7 @@ def _unnamed_outputs(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield cancel_file(record), "the file that ends the job"
 
 
-def check_model_place(values: Mapping[str, Any], begun: bool = False) -> None:
+def check_model_path(values: Mapping[str, Any], begun: bool = False) -> None:
     """Refuse an --out that no model can be written to, or that holds one already and is not to be replaced.
 
     Parameters

@@ -165,13 +165,13 @@ class Record:
 
 
 @contextmanager
-def open_run(record: Record, values: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+def open_run(record: Record, values: Mapping[str, Any], connection: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
     """Start the Progress and the Executor that the run options ask for, and note both in the record."""
     from dkernel.streaming.execution.connect import connect, find_dashboard
 
     start_collector()
     # The last phase ends with its work: a cluster takes a third of a second to close.
-    with connect(**place) as executor, show_progress(values) as progress:
+    with connect(**connection) as executor, show_progress(values) as progress:
         record.progress, executor.tell = progress, progress.message
         if values.get("scheduler") or values.get("scheduler_file"):  # other workers are processes of this tree
             record.executor = executor

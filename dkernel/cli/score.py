@@ -90,14 +90,14 @@ def score_command(ctx: click.Context, /, **values: Any) -> None:
     """
     print_config(ctx, values)
     require_options(ctx, values, ["model", "data", "out"])
-    place = connect_arguments(ctx, values)
+    connection = connect_arguments(ctx, values)
     from dkernel.cli.run_record import Record, default_record, masked
 
     check_outputs()
     begin = time.perf_counter()
     record = Record(values)
     with record.write_to(default_record(values["out"], values["record"])):
-        result = _score(values, place, record)
+        result = _score(values, connection, record)
     seconds = time.perf_counter() - begin
     if values["json"]:
         figures = {**asdict(result), "rows_in": result.rows_in, "seconds": round(seconds, 3)}
@@ -106,7 +106,7 @@ def score_command(ctx: click.Context, /, **values: Any) -> None:
         click.echo(mask_urls(_summary(values["out"], result, seconds)))
 
 
-def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> Any:
+def _score(values: Mapping[str, Any], connection: Mapping[str, Any], record: "Record") -> Any:
     from dkernel.cli.run_record import open_model, open_run
     from dkernel.inference.score_columns import check_written
     from dkernel.inference.score_files import score_files
@@ -118,7 +118,7 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
         "scratch": scratch_folders(values),
         **svmlight_arguments(values),
     }
-    with open_run(record, values, place) as (progress, executor):
+    with open_run(record, values, connection) as (progress, executor):
         result, source = score_files(
             model,
             list(values["data"]),

@@ -8,7 +8,7 @@ import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import READ, WRITTEN, debug_option, overwrite_option, setting
-from dkernel.cli.outputs import check_model_place, check_outputs
+from dkernel.cli.outputs import check_model_path, check_outputs
 from dkernel.errors import mask_urls
 
 _LAST = ("iterate", "share_of_step", "setup")  # of the solver, for those who look into it
@@ -39,7 +39,7 @@ def show_command(model: str, json: bool, markdown: bool, out: str | None, **valu
 
     if out is not None:
         check_outputs()
-        check_model_place({"out": out, "overwrite": values["overwrite"]})
+        check_model_path({"out": out, "overwrite": values["overwrite"]})
     header = read_header(model)
     if out is not None:
         write_whole(out, make_card(model, header).encode("utf-8", "backslashreplace"))

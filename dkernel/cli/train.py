@@ -36,7 +36,7 @@ from dkernel.cli.options import (
     svmlight_options,
     weight_option,
 )
-from dkernel.cli.outputs import check_model_place, check_outputs, check_writable
+from dkernel.cli.outputs import check_model_path, check_outputs, check_writable
 from dkernel.errors import mask_urls
 from dkernel.model.parameters import PARAMETERS
 from dkernel.numerics.resource_limits import format_bytes
@@ -134,12 +134,12 @@ def train_command(ctx: click.Context, /, **values: Any) -> None:
     print_config(ctx, {**values, **settle_values(values, recipe)})
     check_pairs(ctx, values, recipe)
     require_options(ctx, values, ["data", "label"] if values["dry_run"] else ["data", "label", "out"])
-    place = connect_arguments(ctx, values)
+    connection = connect_arguments(ctx, values)
     if values["dry_run"]:
-        _plan(values, recipe, place)
+        _plan(values, recipe, connection)
         return
     if values["detach"]:
-        _detach(ctx, values, place)
+        _detach(ctx, values, connection)
         return
     from dkernel.cli.run_record import Record, default_record
 
@@ -149,16 +149,16 @@ def train_command(ctx: click.Context, /, **values: Any) -> None:
     can_compare(values["baselines"])
     record = Record(values)
     with record.write_to(default_record(values["out"], values["record"])):
-        lines = _train(values, recipe, place, record)
+        lines = _train(values, recipe, connection, record)
     show_fit(values, record, lines)
 
 
-def _detach(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, Any]) -> None:
+def _detach(ctx: click.Context, values: Mapping[str, Any], connection: Mapping[str, Any]) -> None:
     from dkernel.cli.diagnostics.follow import find_log
     from dkernel.cli.driver import submit
 
     check_outputs()
-    job = submit(ctx, values, place)
+    job = submit(ctx, values, connection)
     name = mask_urls(job.record).removesuffix(".run.json")
     if values["json"]:
         click.echo(json.dumps({"job": name, "record": mask_urls(job.record), "log": mask_urls(find_log(job.record))}))
@@ -183,7 +183,7 @@ def check_fit(values: Mapping[str, Any]) -> None:
     check_outputs()
     if (checkpoint := make_checkpoint(values)) is not None:
         checkpoint.check()
-    check_model_place(values, checkpoint is not None and checkpoint.holds_a_run)
+    check_model_path(values, checkpoint is not None and checkpoint.holds_a_run)
     if values["report"]:
         from dkernel.inference.report import require_matplotlib as can_draw
 
@@ -335,10 +335,10 @@ def _convert_positive(recipe: "Recipe", kind: str | None, column: str) -> "Recip
 _TRUTH_WORDS = {"true": True, "false": False, "1": True, "0": False}
 
 
-def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any], record: "Record") -> list[str]:
+def _train(values: Mapping[str, Any], recipe: "Recipe", connection: Mapping[str, Any], record: "Record") -> list[str]:
     from dkernel.training.fit import train
 
-    return fit_files(values, recipe, place, record, train)
+    return fit_files(values, recipe, connection, record, train)
 
 
 def show_fit(values: Mapping[str, Any], record: "Record", lines: Sequence[str]) -> None:
@@ -356,7 +356,7 @@ def show_fit(values: Mapping[str, Any], record: "Record", lines: Sequence[str]) 
 def fit_files(
     values: Mapping[str, Any],
     recipe: "Recipe",
-    place: Mapping[str, Any],
+    connection: Mapping[str, Any],
     record: "Record",
     fit: Callable[..., Any],
 ) -> list[str]:
@@ -371,7 +371,7 @@ def fit_files(
     from dkernel.model.model_file import save
 
     record.note(paths=list(values["data"]), label=values["label"], recipe=recipe.to_dict())
-    with open_run(record, values, place) as (progress, executor):
+    with open_run(record, values, connection) as (progress, executor):
         opened = partial(open_rows, executor=executor)
         with record.phase("open"), count_bad_rows(opened, values, recipe):
             source, recipe = open_for(values, recipe, executor)
@@ -416,14 +416,14 @@ def _report_on(path: str | None, result: Any, summary: "FitSummary", record: "Re
             click.echo(mask_urls(f"warning: the model is written, and the report {path} is not: {error}"), err=True)
 
 
-def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]) -> None:
+def _plan(values: Mapping[str, Any], recipe: "Recipe", connection: Mapping[str, Any]) -> None:
     from dkernel.cli.run_record import plain
     from dkernel.inference.baselines import baselines_cost
     from dkernel.streaming.execution.connect import connect
     from dkernel.training.fit import plan
     from dkernel.training.planning.memory_plan import format_plan
 
-    with connect(**place) as executor, count_bad_rows(partial(open_rows, executor=executor), values, recipe):
+    with connect(**connection) as executor, count_bad_rows(partial(open_rows, executor=executor), values, recipe):
         source, recipe = open_for(values, recipe, executor)
         compared = baselines_cost(source.n_rows, source.n_in, values["baselines"])
         work = plan(source, recipe, executor, [compared])

@@ -78,7 +78,7 @@ def tune_command(ctx: click.Context, /, **values: Any) -> None:
     print_config(ctx, {**values, **settle_values(values, recipe)})
     require_options(ctx, values, ["data", "label", "out"])
     check_pairs(ctx, values, recipe)
-    place = connect_arguments(ctx, values)
+    connection = connect_arguments(ctx, values)
     from dkernel.cli.run_record import Record, default_record
     from dkernel.training.tuning.search_space import Budget
 
@@ -86,7 +86,7 @@ def tune_command(ctx: click.Context, /, **values: Any) -> None:
     check_fit(values)
     record = Record(values)
     with record.write_to(default_record(values["out"], values["record"])):
-        lines = _tune(values, recipe, grid, budget, place, record)
+        lines = _tune(values, recipe, grid, budget, connection, record)
     show_fit(values, record, [*lines, *_leaderboard(record)])
 
 
@@ -111,7 +111,7 @@ def _tune(
     recipe: "Recipe",
     grid: Mapping[str, Any],
     budget: Any,
-    place: Mapping[str, Any],
+    connection: Mapping[str, Any],
     record: "Record",
 ) -> list[str]:
     from dkernel.training.tuning.search import tune
@@ -127,7 +127,7 @@ def _tune(
     if losses := grid.get("loss", ()):
         values = {**values, "loss": asked_loss(values) or losses[0]}
         recipe = recipe.replace(loss=values["loss"])
-    return fit_files(values, recipe, place, record, fit)
+    return fit_files(values, recipe, connection, record, fit)
 
 
 def _leaderboard(record: "Record") -> Iterator[str]:

@@ -80,16 +80,16 @@ def _groups(reader: "pa.RecordBatchReader") -> "Iterator[pa.Table]":
     """The rows in tables of GROUP_ROWS, the last one of what is left, in one piece each."""
     import pyarrow as pa
 
-    kept, n = [], 0
+    batches, n = [], 0
     for batch in reader:
-        kept.append(batch)
+        batches.append(batch)
         n += batch.num_rows
         while n >= GROUP_ROWS:
-            table = pa.Table.from_batches(kept, reader.schema)
+            table = pa.Table.from_batches(batches, reader.schema)
             yield table[:GROUP_ROWS].combine_chunks()
-            kept, n = table[GROUP_ROWS:].to_batches(), n - GROUP_ROWS
+            batches, n = table[GROUP_ROWS:].to_batches(), n - GROUP_ROWS
     if n:
-        yield pa.Table.from_batches(kept, reader.schema).combine_chunks()
+        yield pa.Table.from_batches(batches, reader.schema).combine_chunks()
 
 
 def store_stream(rows: Any, scratch: Scratch) -> File:

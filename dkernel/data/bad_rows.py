@@ -50,13 +50,13 @@ def without_bad_rows(
             rows[number] += bad
             lists.append(listed)
         _check(pa.concat_tables(lists), request.max_bad_rows)
-    kept = [replace(table, left_out=tuple(bad)) for table, bad in zip(tables, rows, strict=True)]
+    good = [replace(table, left_out=tuple(bad)) for table, bad in zip(tables, rows, strict=True)]
     rejected = pa.concat_tables(lists)
     if len(rejected) == sum(table.rows for table in tables):
         raise DataError(_describe(rejected, "every row is bad"))
     if len(rejected):
         warnings.warn(_describe(rejected, "left out"), DKernelWarning, stacklevel=3)
-    return kept, rejected
+    return good, rejected
 
 
 def _to_look_at(columns: ReadColumns, request: ReadOptions) -> ReadColumns:

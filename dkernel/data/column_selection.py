@@ -37,12 +37,11 @@ def select_columns(tables: Sequence[FileSchema], request: ReadOptions) -> ReadCo
         name: "text" if name in as_text else times.get(name) or _one_kind(name, tables, request, keep)
         for name in needed
     }
-    kept = tuple(request.keep)
     return ReadColumns(
         columns,
         request.label,
         request.weight,
-        kept,
+        request.keep,
         request.dtype,
         kinds,
         request.kept_as,
@@ -99,13 +98,13 @@ def _of_sparse(tables: Sequence[FileSchema], columns: RangeNames, request: ReadO
     _check_named(first, request, set(first.kinds))
     _check_roles(first, request)
     used = {n for n in (request.label, request.weight, *request.keep) if n}
-    kept = frozenset(request.keep)  # made once: there may be many columns
-    kinds = {name: _one_kind(name, tables, request, kept) for name in used}
+    keep = frozenset(request.keep)  # made once: there may be many columns
+    kinds = {name: _one_kind(name, tables, request, keep) for name in used}
     return ReadColumns(
         columns,
         request.label,
         request.weight,
-        tuple(request.keep),
+        request.keep,
         request.dtype,
         kinds,
         request.kept_as,

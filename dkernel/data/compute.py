@@ -50,12 +50,14 @@ def compute_by_threads(*collections: Any, threads: int | None = None, traverse: 
     Those that Dask keeps for the next call are not there in a forked process, which would wait for them for ever.
     """
     pool = config.get("pool", None)
-    own = pool or ThreadPoolExecutor(threads or config.get("num_workers", None) or usable_cores())
+    executor = pool or ThreadPoolExecutor(threads or config.get("num_workers", None) or usable_cores())
     try:
-        values: tuple[Any, ...] = dask.base.compute(*collections, scheduler=get_threaded, pool=own, traverse=traverse)
+        values: tuple[Any, ...] = dask.base.compute(
+            *collections, scheduler=get_threaded, pool=executor, traverse=traverse
+        )
     finally:
         if pool is None:
-            own.shutdown(wait=False, cancel_futures=True)  # all is done, or nobody waits for the rest
+            executor.shutdown(wait=False, cancel_futures=True)  # all is done, or nobody waits for the rest
     return values
 
 

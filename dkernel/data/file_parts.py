@@ -75,8 +75,8 @@ def read_unit(
             if odd:
                 raise DataError(reason)
             raw = read_file_part(file, part, columns, describe).encode(columns.encoding, columns.dtype, first)
-            describe_kept = _describe_kept(describe, part)
-            blocks = cut_blocks(raw, rows, columns.layout, describe_kept, columns.label, columns.weight)
+            describe_remaining = _describe_remaining(describe, part)
+            blocks = cut_blocks(raw, rows, columns.layout, describe_remaining, columns.label, columns.weight)
         except DataError:
             if not (columns.quarantine or odd):
                 raise
@@ -100,17 +100,17 @@ def read_file_part(file: File, part: FilePart, columns: ReadColumns, describe: R
         raw = _with_kept_types(with_keys(raw, parse_keys(file.name), columns, file.name), columns, file.name)
     if columns.label is None or raw.label is None or columns.kinds[columns.label] != "whole":
         return raw
-    return replace(raw, label=as_whole_label(raw.label, _describe_kept(describe, part), columns.label))
+    return replace(raw, label=as_whole_label(raw.label, _describe_remaining(describe, part), columns.label))
 
 
 def valid_rows(file: File, part: FilePart, columns: ReadColumns, describe: RowDescriber) -> FilteredRows:
     """The rows of one part that can be read, and why the others cannot."""
-    reader, own = format_module(file.format), without_keys(columns)
+    reader, in_file = format_module(file.format), without_keys(columns)
     valid: FilteredRows
     if hasattr(reader, "read_valid"):
-        valid = reader.read_valid(file, part, own, describe)
+        valid = reader.read_valid(file, part, in_file, describe)
     else:  # arrays: whether their numbers are finite is seen later
-        valid = FilteredRows(reader.read_part(file, part, own, describe), np.arange(part.rows), {})
+        valid = FilteredRows(reader.read_part(file, part, in_file, describe), np.arange(part.rows), {})
     raw = with_keys(valid.raw, parse_keys(file.name), columns, file.name)
     return replace(valid, raw=_with_kept_types(raw, columns, file.name))
 
@@ -132,8 +132,8 @@ def _with_kept_types(raw: UncheckedBlock, columns: ReadColumns, name: str) -> Un
     return replace(raw, kept=table)
 
 
-def _describe_kept(describe: RowDescriber, part: FilePart) -> RowDescriber:
-    """Describe a row by its number among the rows that are kept."""
+def _describe_remaining(describe: RowDescriber, part: FilePart) -> RowDescriber:
+    """Describe a row by its number among those that are not left out."""
     if not part.without:
         return describe
     rows = np.delete(np.arange(part.rows), part.without)

@@ -228,7 +228,7 @@ def divide(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...
 
     Small consecutive steps are read together up to `limit` rows; a longer step is one part cut into several chunks.
     """
-    bad, kept = np.array(table.left_out, np.int64), []
+    bad, parts = np.array(table.left_out, np.int64), []
     copies = np.append(0, np.cumsum(table.copies, dtype=np.int64))
     for part, _ in _divide_steps(table, limit):
         before = part.first_row - int((bad < part.first_row).sum())
@@ -237,8 +237,8 @@ def divide(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...
         inside = bad[(bad >= part.first_row) & (bad < part.first_row + part.rows)] - part.first_row
         if len(inside) < part.rows:
             part = replace(part, without=tuple(inside.tolist()), number=table.before + before)
-            kept.append((part, cut_evenly(part.rows - len(inside), limit)))
-    return kept
+            parts.append((part, cut_evenly(part.rows - len(inside), limit)))
+    return parts
 
 
 def number_files(tables: Sequence[FileSchema]) -> list[FileSchema]:

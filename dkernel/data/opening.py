@@ -322,9 +322,9 @@ def _with_encoding(
 def _note_hidden(table: FileSchema, request: ReadOptions) -> dict[str, str]:
     """A note about the columns that are no features unless they are named."""
     named = {request.label, request.weight, *request.keep, *request.exclude}
-    left = [repr(name) for name in table.hidden if request.columns is None and name not in named]
-    said = f"{', '.join(left)}: an index or a column without a name; rename it to learn from it"
-    return {"left out": said} if left else {}
+    unused = [repr(name) for name in table.hidden if request.columns is None and name not in named]
+    said = f"{', '.join(unused)}: an index or a column without a name; rename it to learn from it"
+    return {"left out": said} if unused else {}
 
 
 def _head(tables: Sequence[FileSchema], columns: ReadColumns) -> NDArray[Any] | None:
@@ -395,13 +395,13 @@ def _read_schemas(files: Sequence[File], request: ReadOptions) -> list[FileSchem
     """The schema of each file, in their order; each format reads those of its own files together."""
     schemas: dict[int, FileSchema] = {}
     for name in dict.fromkeys(file.format for file in files):
-        places = [i for i, file in enumerate(files) if file.format == name]
+        indices = [i for i, file in enumerate(files) if file.format == name]
         reader = format_module(name)
         try:
-            tables = reader.read_schema([files[i] for i in places], request)
+            tables = reader.read_schema([files[i] for i in indices], request)
         except OSError as error:
-            raise DataError(f"{error.filename or files[places[0]].name}: the file cannot be read ({error}).") from None
-        schemas.update(zip(places, tables, strict=True))
+            raise DataError(f"{error.filename or files[indices[0]].name}: the file cannot be read ({error}).") from None
+        schemas.update(zip(indices, tables, strict=True))
     return [schemas[i] for i in range(len(files))]
 
 

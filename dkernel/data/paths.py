@@ -269,8 +269,8 @@ class _Found:
         """
         if self.text.startswith(("http://", "https://")):
             return []
-        own = {"folder": [self.text.rstrip("/")], "glob": [os.path.dirname(re.split("[*?[]", self.text)[0])]}
-        return list(dict.fromkeys([*own.get(self.kind, []), *map(os.path.dirname, self.paths)]))
+        named = {"folder": [self.text.rstrip("/")], "glob": [os.path.dirname(re.split("[*?[]", self.text)[0])]}
+        return list(dict.fromkeys([*named.get(self.kind, []), *map(os.path.dirname, self.paths)]))
 
     def check(self) -> None:
         """Refuse a name under which there are no data, or a folder of folders."""
@@ -404,7 +404,7 @@ def _base(path: str) -> str:
 
 def _data(paths: Sequence[str], system: _Location) -> list[str]:
     """The paths that may be data, in natural order."""
-    seen = sorted(p for p in paths if not _base(p).startswith(("_", ".")) and not _is_own(p, system))
+    seen = sorted(p for p in paths if not _base(p).startswith(("_", ".")) and not _is_output(p, system))
     return sorted(seen, key=natural_key)  # of equal keys, 9 and 09, always the same is the first
 
 
@@ -427,15 +427,15 @@ _MARKS = (
 )
 
 
-def _is_own(path: str, system: _Location) -> bool:
+def _is_output(path: str, system: _Location) -> bool:
     """True if a file or folder that is named like no data is one that dkernel has written."""
     if split_ending(path)[0] in FORMATS:
         return False
     try:
         if system.isdir(path):  # a folder of scores in parts, of a checkpoint or of unpacked copies
             names = system.names(path)
-            own = all(name.startswith((".", "checkpoint-", "dkernel-")) for name in names)
-            return "_manifest.json" in names or (own and bool(names))
+            outputs = all(name.startswith((".", "checkpoint-", "dkernel-")) for name in names)
+            return "_manifest.json" in names or (outputs and bool(names))
         with system.open(path) as stream:
             head = stream.read(128)  # bytes in which these stand
     except OSError:

@@ -88,8 +88,8 @@ def cut_good_rows(
 
 def not_finite(X: Any, columns: ReadColumns, names: Sequence[str], filled: bool = False) -> dict[int, RejectedRow]:
     """The rows with a number that is not finite or too large for the blocks; NaN is allowed if it is `filled`."""
-    places = first_not_finite(X, columns.dtype, missing=filled)
-    return {row: _refusal(value, names[column], columns) for row, column, value in places}
+    cells = first_not_finite(X, columns.dtype, missing=filled)
+    return {row: _refusal(value, names[column], columns) for row, column, value in cells}
 
 
 def _largest(X: Any, row: int, reason: str, columns: ReadColumns) -> RejectedRow:

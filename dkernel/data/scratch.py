@@ -18,7 +18,7 @@ import uuid
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from os import PathLike
@@ -33,7 +33,7 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.numerics.validation import refuse_url
 
 _BUFFER = 4 * 2**20  # copied at a time
-_OWN = ".dkernel-scratch-"
+_PREFIX = ".dkernel-scratch-"
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def unpack_all(files: Sequence[File], scratch: Scratch, compute: Callable[..., A
 
 def make_scratch_folder(scratch: Scratch) -> str:
     """The folder for copies, which is made where it is not there."""
-    folder = scratch.given or _own_folder(scratch.beside)
+    folder = scratch.given or _process_folder(scratch.beside)
     os.makedirs(folder, exist_ok=True)
     return folder
 
@@ -102,9 +102,9 @@ def unpack(file: File, folder: str) -> File:
                 (_unpack_npz if file.suffix == ".npz" else _unpack_stream)(file, packed, out)
             os.replace(staged, target)
         finally:
-            for left in (staged, f"{staged}.web"):
-                if os.path.exists(left):
-                    os.remove(left)
+            for partial in (staged, f"{staged}.web"):
+                with suppress(FileNotFoundError):
+                    os.remove(partial)
     status = os.stat(target)
     if status.st_size == 0:
         raise DataError(f"{file.name}: the file is empty once unpacked.")
@@ -150,10 +150,8 @@ def _unpack_stream(file: File, packed: BinaryIO, out: BinaryIO) -> None:
 
 
 def _as_utf8(file: File, plain: Any, out: BinaryIO) -> None:
-    reader = codecs.getreader(file.text_encoding)(plain)
     try:
-        while text := reader.read(_BUFFER):
-            out.write(text.encode())
+        shutil.copyfileobj(codecs.getreader(file.text_encoding)(plain), codecs.getwriter("utf-8")(out), _BUFFER)
     except UnicodeError as error:
         raise DataError(
             f"{file.name}: the text is not {file.text_encoding} ({error}). Give --encoding (text_encoding) its own."
@@ -198,20 +196,20 @@ def _is_packed_npz(file: File) -> bool:
 
 
 @cache
-def _own_folder(parent: str | None) -> str:
+def _process_folder(parent: str | None) -> str:
     """One hidden folder a process, removed when it ends: Dask arrays may outlive the Source they came from.
 
     Those of processes that were killed are removed too: nobody has their locks.
     """
-    for left in Path(parent or tempfile.gettempdir()).glob(f"{_OWN}*"):
-        if _lock(left) is not None:
-            shutil.rmtree(left, ignore_errors=True)
+    for folder in Path(parent or tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        if _lock(folder) is not None:
+            shutil.rmtree(folder, ignore_errors=True)
     made = tempfile.mkdtemp(prefix=".dkernel-new-", dir=parent)
     _lock(Path(made))  # open until the process ends, however that is
-    folder = made.replace(".dkernel-new-", _OWN)
-    os.rename(made, folder)  # none has this name without a lock
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    named = made.replace(".dkernel-new-", _PREFIX)
+    os.rename(made, named)  # none has this name without a lock
+    atexit.register(shutil.rmtree, named, ignore_errors=True)
+    return named
 
 
 def _lock(folder: Path) -> int | None:

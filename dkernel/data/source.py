@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Unit:
     """One read: a row group, a byte range or a slice; its task returns one Block for each of `rows`.
 
-    `parts` are the units that it was joined of, if it was.
+    `name` is that of its file in messages; `parts` are the units that it was joined of, if it was.
 
     Examples
     --------
@@ -32,7 +32,7 @@ class Unit:
 
     rows: tuple[int, ...]
     task: Delayed
-    place: str
+    name: str
     parts: "tuple[Unit, ...]" = ()
 
     @property
@@ -171,7 +171,7 @@ class Source:
 
         name = f"{part}-{self.token}"
         graph: dict[Any, Any] = {}
-        for i, (key, number) in enumerate(self._places()):
+        for i, (key, number) in enumerate(self._chunks()):
             graph[(name, i, *[0] * (len(chunks) - 1))] = (_take_part, key, number, part)
         for unit in self.units:
             graph.update(unit.task.__dask_graph__())
@@ -184,7 +184,7 @@ class Source:
 
         return str(tokenize([unit.task.key for unit in self.units]))
 
-    def _places(self) -> Iterator[tuple[str, int]]:
+    def _chunks(self) -> Iterator[tuple[str, int]]:
         for unit in self.units:
             for number in range(len(unit.rows)):
                 yield unit.task.key, number

@@ -29,10 +29,10 @@ def refuse_tables(folders: Sequence[str], options: Mapping[str, Any]) -> None:
     for table in dict.fromkeys(table for folder in folders for table in find_tables(folder)):
         if (kind := _kind(table, options)) is not None:
             package = _PACKAGED.get(kind)
-            own = f"Name the table's own folder, with pip install {package}, or write" if package else "Write"
+            advice = f"Name the table's own folder, with pip install {package}, or write" if package else "Write"
             raise DataError(
                 f"{table or '.'}: this is the folder of {kind} table, whose files also hold rows that were removed or "
-                f"replaced. {own} the live rows to a folder of Parquet files, and name that folder: "
+                f"replaced. {advice} the live rows to a folder of Parquet files, and name that folder: "
                 f"{_LIVE_ROWS[kind].format(table or '.')}"
             )
 

@@ -65,8 +65,8 @@ class DoneFiles:
 
     path: str
 
-    def files_left(self, files: Iterable[File]) -> list[File]:
-        """Those of the files that are not done."""
+    def new_files(self, files: Iterable[File]) -> list[File]:
+        """The files that are new: those that no run has scored as they are now."""
         done, _ = self._read()
         return [file for file in files if done.get(_name(file.path), {}).get("is") != _stamp(file)]
 

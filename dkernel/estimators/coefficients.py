@@ -88,7 +88,7 @@ def linear_form(model: Model) -> tuple[F64, F64]:
     if model.encoding is None:
         return np.ascontiguousarray(slopes.T), intercept
     columns = [column for column in model.encoding.columns if isinstance(column, NumberColumn)]
-    slopes = slopes[[model.encoding.places[column.name].start for column in columns]]
+    slopes = slopes[[model.encoding.positions[column.name].start for column in columns]]
     return np.ascontiguousarray(slopes.T), intercept - np.array([column.offset for column in columns]) @ slopes
 
 

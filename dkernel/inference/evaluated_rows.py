@@ -35,12 +35,12 @@ class EvaluatedRows:
         """The places of the rows of a source."""
         firsts, begins, at = [], 0, 0
         for i, unit in enumerate(source.units):
-            if i == 0 or unit.place != source.units[i - 1].place:
+            if i == 0 or unit.name != source.units[i - 1].name:
                 begins = at
             firsts.append(begins - bool(source.files))
             at += unit.n_rows
         without = " (without the bad rows)" if source.rejected is not None and len(source.rejected) else ""
-        return cls(tuple(unit.place for unit in source.units), tuple(firsts), without)
+        return cls(tuple(unit.name for unit in source.units), tuple(firsts), without)
 
     def name(self, piece: RowSlice, row: int) -> str:
         """File and number of a row of a piece."""

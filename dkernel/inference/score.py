@@ -28,7 +28,7 @@ from dkernel.data.encoding.unseen import Counted, UnseenValues, unseen_values
 from dkernel.data.rejected_rows import describe_rejected
 from dkernel.data.usable_files import check_bad_files
 from dkernel.data.writers.collisions import Location, check_apart
-from dkernel.data.writers.manifest import InputFacts, Manifest, OutputPart, OutputPlace, sum_filled
+from dkernel.data.writers.manifest import InputFacts, Manifest, OutputPart, PartWriter, sum_filled
 from dkernel.data.writers.object_store import AnyDestination, AnyStaging, open_destination
 from dkernel.errors import DamagedFileError, DataError, TooLargeError
 from dkernel.inference.drift import Drifted, find_drift, measure_moments, warn_of_drift
@@ -149,7 +149,7 @@ def write_scores(
         except DataError:
             staging.discard()
             raise
-        in_order = [parts[index] for index, unit in enumerate(units) if unit.place not in bad_files]
+        in_order = [parts[index] for index, unit in enumerate(units) if unit.name not in bad_files]
         moments = [part.seen["moments"] for part in in_order if "moments" in part.seen]
         facts = InputFacts(sum_filled(in_order), bad_files, find_drift(model, moments))
         manifest = staging.commit(in_order, columns, facts)
@@ -180,7 +180,7 @@ def _result(
     warn_of_drift(manifest.facts.drifted)
     return ScoreResult(
         manifest.rows,
-        sum(unit.place not in manifest.facts.bad_files for unit in units),
+        sum(unit.name not in manifest.facts.bad_files for unit in units),
         str(destination.path),
         columns,
         reused,
@@ -266,8 +266,8 @@ class _Run:
                 function, blocks = self._make_call([units[index] for index in numbers])
                 if isinstance(blocks, Handle):
                     read[numbers[0]] = blocks
-                places = [staging.place(index, units[index].n_rows) for index in numbers]
-                args = (model, blocks, self.written, self.kept, allowed.files > 0, places)
+                writers = [staging.part_writer(index, units[index].n_rows) for index in numbers]
+                args = (model, blocks, self.written, self.kept, allowed.files > 0, writers)
                 yield Call(f"dkernel-score-{token}-{numbers[0]}", function, args)
 
         try:
@@ -304,12 +304,12 @@ def _bad_files(units: Sequence[Unit], damaged: Mapping[int, str], allowed: _Limi
     """The files that are bad, each with the reason that its first damaged unit has."""
     bad = dict(allowed.bad_files)
     for index in sorted(damaged):
-        bad.setdefault(units[index].place, damaged[index])
+        bad.setdefault(units[index].name, damaged[index])
     return bad
 
 
 def _good_files(units: Sequence[Unit], bad: Mapping[str, str]) -> int:
-    return len({unit.place for unit in units} - {*bad})
+    return len({unit.name for unit in units} - {*bad})
 
 
 def score_units(
@@ -318,7 +318,7 @@ def score_units(
     written: Written,
     kept: Sequence[str],
     may_be_damaged: bool,
-    places: Sequence[OutputPlace],
+    writers: Sequence[PartWriter],
 ) -> list[OutputPart]:
     """Read units one after the other and score each; runs on a worker.
 
@@ -326,13 +326,13 @@ def score_units(
     to read.
     """
     parts = []
-    for task, place in zip(tasks, places, strict=True):
+    for task, writer in zip(tasks, writers, strict=True):
         try:
-            parts.append(score_part(model, get_sync(*task), written, kept, place, partial(_without, *task)))
+            parts.append(score_part(model, get_sync(*task), written, kept, writer, partial(_without, *task)))
         except DamagedFileError as error:
             if not may_be_damaged:
                 raise
-            parts.append(OutputPart(place.index, 0, 0, "", damaged=str(error)))
+            parts.append(OutputPart(writer.index, 0, 0, "", damaged=str(error)))
     return parts
 
 
@@ -342,10 +342,10 @@ def score_read_blocks(
     written: Written,
     kept: Sequence[str],
     _: bool,
-    places: Sequence[OutputPlace],
+    writers: Sequence[PartWriter],
 ) -> list[OutputPart]:
     """Score the blocks that other tasks have made of one unit; runs on a worker."""
-    return [score_part(model, blocks, written, kept, place) for place in places]
+    return [score_part(model, blocks, written, kept, writer) for writer in writers]
 
 
 def score_part(
@@ -353,7 +353,7 @@ def score_part(
     blocks: Sequence[Block],
     written: Written,
     kept: Sequence[str],
-    place: OutputPlace,
+    writer: PartWriter,
     without: Callable[[Sequence[int], str], Sequence[Block]] | None = None,
 ) -> OutputPart:
     """Score the blocks of one unit and write them as one part; runs on a worker.
@@ -369,7 +369,7 @@ def score_part(
         listed = pa.concat_tables(refused) if refused else None
         seen = {"filled": _unseen(model, blocks), "moments": measure_moments(model, blocks)}
         seen = {name: counts for name, counts in seen.items() if counts}
-        return place.write(tables(model, blocks, written, kept), listed, seen)
+        return writer.write(tables(model, blocks, written, kept), listed, seen)
 
     try:
         return write(blocks)

@@ -50,7 +50,7 @@ def score_files(
     known: dict[str, str] = {}
     if listed is not None:
         files = expand(data, bad=bad if max_bad_files else None)
-        left = listed.files_left(files)
+        left = listed.new_files(files)
         known = listed.files_left_out(left, bad)
         max_bad_files += len(known) if max_bad_files else 0  # what an earlier run has left out counts once
         data = [*left, *bad]

@@ -148,7 +148,7 @@ class Model:
     @cached_property
     def places(self) -> Mapping[str, Sequence[int]]:
         """Column -> the places of its inputs."""
-        return {name: [j] for j, name in enumerate(self.columns)} if self.encoding is None else self.encoding.places
+        return {name: [j] for j, name in enumerate(self.columns)} if self.encoding is None else self.encoding.positions
 
     @property
     def column_weights(self) -> dict[str, float] | None:

@@ -479,7 +479,7 @@ class BlockReader:
         others = len(set(numbers)) - 1
         or_one = f", or one of {others} other parts that the same task reads," if others else ""
         return (
-            f"{unit.place}, rows {first + 1:,} to {first + unit.n_rows:,} of the source (about {format_bytes(size)} "
+            f"{unit.name}, rows {first + 1:,} to {first + unit.n_rows:,} of the source (about {format_bytes(size)} "
             f"when they are read){or_one} cannot be worked on."
         )
 

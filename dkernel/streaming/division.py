@@ -61,7 +61,7 @@ def without(source: Source, rule: HoldoutRule, remaining: Mapping[int, int]) -> 
         graph, key = dict(unit.task.__dask_graph__()), f"{unit.task.key}-without-{name}"
         read = partial(read_without, graph, unit.task.key, rule)
         task = Delayed(key, {key: (read,)})  # type: ignore[no-untyped-call]
-        units.append(Unit(tuple(n for n in rows if n), task, unit.place))
+        units.append(Unit(tuple(n for n in rows if n), task, unit.name))
     fingerprint = hashlib.sha256(f"{source.fingerprint}/{rule!r}".encode()).hexdigest()
     kept_columns = tuple(each for each in source.kept if each != rule.column)
     return replace(source, units=tuple(units), fingerprint=fingerprint, kept=kept_columns, counted=None)

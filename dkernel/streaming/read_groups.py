@@ -91,8 +91,8 @@ def join_units(source: Source) -> Source:
 
 def _join_run(units: Sequence[Unit]) -> Unit:
     task = make_read_task(units, read_and_join)
-    place = f"{units[0].place} to {units[-1].place}"
-    return Unit((sum(unit.n_rows for unit in units),), task, place, tuple(units))
+    name = f"{units[0].name} to {units[-1].name}"
+    return Unit((sum(unit.n_rows for unit in units),), task, name, tuple(units))
 
 
 def read_and_join(tasks: Sequence[Task]) -> tuple[Block, ...]:

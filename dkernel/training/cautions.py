@@ -162,7 +162,7 @@ def _form_of_dates(x: NDArray[Any]) -> str | None:
 def _columns(source: Source) -> dict[str, list[int]]:
     """Return the positions of the inputs of each column."""
     if source.encoding is not None:
-        return {name: list(inputs) for name, inputs in source.encoding.places.items()}
+        return {name: list(inputs) for name, inputs in source.encoding.positions.items()}
     return {name: [j] for j, name in enumerate(source.columns)}
 
 

@@ -32,7 +32,7 @@ def table_of(type_: pa.DataType) -> pa.Table:
 def seconds_in(source) -> np.ndarray:
     """The seconds since 1970 that a source reads, in the order of its rows."""
     column = next(column for column in source.encoding.columns if column.name == "when")
-    place = source.encoding.places["when"][0]
+    place = source.encoding.positions["when"][0]
     blocks = [block for unit in source.units for block in unit.task.compute(scheduler="sync")]
     return np.concatenate([block.X[:, place] for block in blocks]) + column.offset
 

@@ -14,7 +14,7 @@ import pytest
 
 from dkernel.data.writers import atomic
 from dkernel.data.writers.destination import Destination
-from dkernel.data.writers.manifest import Manifest, write_part
+from dkernel.data.writers.manifest import Manifest
 from dkernel.errors import ClusterError, DataError, UnsupportedError
 
 JOB = {"model": "m1", "input": "i1"}
@@ -44,7 +44,7 @@ def write(path: Path, job=JOB, overwrite=False, skip=(), given=None):
             if index not in parts and index not in skip:
                 # In two tables, as the blocks of a unit come.
                 halves = [part.slice(0, part.num_rows // 2), part.slice(part.num_rows // 2)]
-                parts[index] = write_part(staging.place(index, ROWS[index]), [t for t in halves if t.num_rows])
+                parts[index] = staging.part_writer(index, ROWS[index]).write([t for t in halves if t.num_rows])
         if skip:
             raise KeyboardInterrupt
         return staging.commit([parts[i] for i in range(len(ROWS))], COLUMNS)
@@ -191,7 +191,7 @@ def test_stale_staging_of_another_job_does_not_block_and_goes(path):
 
 def test_two_clients_cannot_write_the_same_output(path):
     with Destination(path).stage(JOB) as staging:
-        write_part(staging.place(0, 5), tables(path.name)[:1])
+        staging.part_writer(0, 5).write(tables(path.name)[:1])
         with pytest.raises(ClusterError, match="another run"):
             write(path)
         with pytest.raises(ClusterError, match="another run with another model"):
@@ -203,20 +203,20 @@ def test_two_clients_cannot_write_the_same_output(path):
 def test_late_and_duplicate_attempts_add_no_rows(path):
     destination = Destination(path)
     with destination.stage(JOB) as staging:
-        parts = [write_part(staging.place(i, ROWS[i]), [t]) for i, t in enumerate(tables(path.name))]
+        parts = [staging.part_writer(i, ROWS[i]).write([t]) for i, t in enumerate(tables(path.name))]
         for index, late in enumerate(tables(path.name)):
             other = late.set_column(2, "score", pa.array(np.full(late.num_rows, -1, "float32")))
-            write_part(staging.place(index, ROWS[index]), [other])
+            staging.part_writer(index, ROWS[index]).write([other])
         staging.commit(parts, COLUMNS)
     pd.testing.assert_frame_equal(read(path), expected(path), check_dtype=False)
     with pytest.raises(DataError, match="not there"):
-        write_part(staging.place(0, 5), tables(path.name)[:1])
+        staging.part_writer(0, 5).write(tables(path.name)[:1])
     assert siblings(path) == set()
 
 
 def test_rows_are_conserved(tmp_path):
     with Destination(tmp_path / "out").stage(JOB) as staging, pytest.raises(DataError, match="4 rows where 5"):
-        write_part(staging.place(0, 5), [table(0, 4)])
+        staging.part_writer(0, 5).write([table(0, 4)])
     assert siblings(tmp_path / "out") == set()
 
 

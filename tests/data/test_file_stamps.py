@@ -41,11 +41,11 @@ def read(source):
 def test_values_that_are_written_anew_make_it_another_store(place, way, key, tmp_path):
     group, done = write(place, **WAYS[way]), DoneFiles(str(tmp_path / "done.json"))
     done.add(expand(place), {}, {})
-    assert done.files_left(expand(place)) == []
+    assert done.new_files(expand(place)) == []
     source = open_source(place, label="y")
     assert read(source).tolist() == np.arange(24.0).reshape(12, 2).tolist()
     group[key][4] = 9.0
-    assert done.files_left(expand(place)) == expand(place)
+    assert done.new_files(expand(place)) == expand(place)
     with pytest.raises(DataError, match="the file changed since it was opened"):
         read(source)
 

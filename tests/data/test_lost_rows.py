@@ -8,7 +8,6 @@ import pytest
 
 from dkernel.data.writers.csv import Csv
 from dkernel.data.writers.formats import Npy, Parquet, Zarr
-from dkernel.data.writers.manifest import write_part
 from dkernel.data.writers.object_store import open_destination
 from dkernel.data.writers.partitions import Partitioned
 from dkernel.errors import DKernelError
@@ -27,7 +26,7 @@ def write(path: str) -> None:
     destination = open_destination(path, partition_by=("k",) if path.endswith("divided") else ())
     assert destination.complete(JOB) is None
     with destination.stage(JOB) as staging:
-        written = [staging.place(i, n).write([t]) for i, (n, t) in enumerate(zip(ROWS, parts(path), strict=True))]
+        written = [staging.part_writer(i, n).write([t]) for i, (n, t) in enumerate(zip(ROWS, parts(path), strict=True))]
         staging.commit(written, ("k", "x"))
 
 
@@ -92,4 +91,4 @@ def test_a_changed_input_is_still_said_to_be_one(tmp_path):
         open_destination(tmp_path / "folder").stage(JOB) as staging,
         pytest.raises(DKernelError, match="changed meanwhile"),
     ):
-        write_part(staging.place(0, 4), parts("folder")[:1])
+        staging.part_writer(0, 4).write(parts("folder")[:1])

@@ -38,7 +38,7 @@ def write(url, parts=3, job=JOB, overwrite=False, until=None):
         found = staging.finished([10] * parts)
         for i in range(parts if until is None else until):
             if i not in found:
-                found[i] = staging.place(i, 10).write([table(i)])
+                found[i] = staging.part_writer(i, 10).write([table(i)])
         if until is not None:
             return None
         return staging.commit([found[i] for i in range(parts)], ["id", "score"])
@@ -53,7 +53,7 @@ def test_a_folder_holds_what_the_manifest_says_and_equals_one_on_a_disk(store, t
     manifest = write(f"{url}/scores")
     local = Destination(tmp_path / "scores")
     with local.stage(JOB) as staging:
-        on_disk = staging.commit([staging.place(i, 10).write([table(i)]) for i in range(3)], ["id", "score"])
+        on_disk = staging.commit([staging.part_writer(i, 10).write([table(i)]) for i in range(3)], ["id", "score"])
     assert manifest == on_disk
     found = names(system, f"{url}/scores")
     assert found == ["_SUCCESS", "_manifest.json", *(f"part-0000{i}.parquet" for i in range(3))]
@@ -70,7 +70,7 @@ def test_a_single_object_equals_the_file_on_a_disk(name, store, tmp_path):
     manifest = write(f"{url}/{name}")
     local = Destination(tmp_path / name)
     with local.stage(JOB) as staging:
-        staging.commit([staging.place(i, 10).write([table(i)]) for i in range(3)], ["id", "score"])
+        staging.commit([staging.part_writer(i, 10).write([table(i)]) for i in range(3)], ["id", "score"])
     assert names(system, url) == [f".{name}.manifest.json", name]
     assert system.cat_file(f"{url}/{name}") == (tmp_path / name).read_bytes()
     assert open_destination(f"{url}/{name}").complete(JOB) == manifest
@@ -156,11 +156,11 @@ def test_bad_data_leave_nothing(store):
     system, url = store
     destination = open_destination(f"{url}/scores")
     with destination.stage(JOB) as staging:
-        staging.place(0, 10).write([table(0)])
+        staging.part_writer(0, 10).write([table(0)])
         staging.discard()
     assert names(system, url) == []
     with pytest.raises(DataError, match="10 rows where 11"), destination.stage(JOB) as staging:
-        staging.place(0, 11).write([table(0)])
+        staging.part_writer(0, 11).write([table(0)])
     assert names(system, url) == []
 
 
@@ -168,7 +168,10 @@ def test_types_that_differ_between_parts_are_refused(store):
     _, url = store
     destination = open_destination(f"{url}/scores")
     with destination.stage(JOB) as staging:
-        parts = [staging.place(0, 10).write([table(0)]), staging.place(1, 10).write([table(1).select(["id"])])]
+        parts = [
+            staging.part_writer(0, 10).write([table(0)]),
+            staging.part_writer(1, 10).write([table(1).select(["id"])]),
+        ]
         with pytest.raises(DataError, match="Part 1"):
             staging.commit(parts, ["id", "score"])
 

@@ -10,7 +10,6 @@ import pytest
 from dkernel.data.writers import formats
 from dkernel.data.writers.destination import Destination
 from dkernel.data.writers.formats import OUTPUT_FORMATS, choose_format
-from dkernel.data.writers.manifest import write_part
 from dkernel.errors import DataError
 
 JOB = {"model": "m1"}
@@ -28,14 +27,14 @@ JOB = {"model": "m1"}
 )
 def test_what_a_format_cannot_hold_is_refused_by_name(tmp_path, name, column, match):
     with pytest.raises(DataError, match=match), Destination(tmp_path / name).stage(JOB) as staging:
-        staging.commit([write_part(staging.place(0, 1), [pa.table({"c": column})])], ("c",))
+        staging.commit([staging.part_writer(0, 1).write([pa.table({"c": column})])], ("c",))
     assert not (tmp_path / name).exists()
 
 
 def test_npy_of_one_type_is_a_plain_array(tmp_path):
     scores = pa.table({"score_a": np.float32([1, 2]), "score_b": np.float32([3, 4])})
     with Destination(tmp_path / "s.npy").stage(JOB) as staging:
-        staging.commit([write_part(staging.place(i, 2), [scores]) for i in range(3)], scores.column_names)
+        staging.commit([staging.part_writer(i, 2).write([scores]) for i in range(3)], scores.column_names)
     found = np.load(tmp_path / "s.npy")
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, np.tile([[1, 3], [2, 4]], (3, 1)))
@@ -44,7 +43,7 @@ def test_npy_of_one_type_is_a_plain_array(tmp_path):
 def test_csv_keeps_text_and_missing_values_apart(tmp_path):
     kept = pa.table({'a,"b': ["007", "", None, "é\n,", '"'], "d": pa.array(list("xyxyx")).dictionary_encode()})
     with Destination(tmp_path / "s.csv").stage(JOB) as staging:
-        staging.commit([write_part(staging.place(0, 5), [kept])], kept.column_names)
+        staging.commit([staging.part_writer(0, 5).write([kept])], kept.column_names)
     assert (tmp_path / "s.csv").read_bytes() == ('"a,""b",d\n"007","x"\n"","y"\n,"x"\n"é\n,","y"\n"""","x"\n'.encode())
 
 
@@ -56,7 +55,7 @@ def test_zarr_chunks_and_row_groups_are_whole(tmp_path, monkeypatch):
     parts = [pa.table({"c": np.arange(10 * i, 10 * i + n)}) for i, n in enumerate(rows)]
     for name in ("a.zarr", "a.parquet"):
         with Destination(tmp_path / name).stage(JOB) as staging:
-            written = [write_part(staging.place(i, n), [t]) for i, (n, t) in enumerate(zip(rows, parts, strict=True))]
+            written = [staging.part_writer(i, n).write([t]) for i, (n, t) in enumerate(zip(rows, parts, strict=True))]
             staging.commit(written, ("c",))
     array = zarr.open_group(tmp_path / "a.zarr", mode="r")["c"]
     assert array.chunks == (4,)

@@ -25,7 +25,6 @@ import zarr  # noqa: F401 - the writers would import it again in every child
 from dkernel.cli.exit_codes import exit_code
 from dkernel.data.writers import atomic
 from dkernel.data.writers.destination import Destination
-from dkernel.data.writers.manifest import write_part
 from dkernel.errors import DKernelError
 from dkernel.inference import score as scoring
 from dkernel.inference.score_columns import Written
@@ -171,9 +170,8 @@ def zombie(folder: Path, step: int) -> dict:
 
     def write(staging, index):
         blocks = source.units[index].task.compute(scheduler="sync")
-        return write_part(
-            staging.place(index, rows[index]), scoring.tables(model, blocks, Written(("score",)), source.kept)
-        )
+        tables = scoring.tables(model, blocks, Written(("score",)), source.kept)
+        return staging.part_writer(index, rows[index]).write(tables)
 
     def sleep_and_write(staging):
         before_step(step, lambda: os.kill(os.getpid(), signal.SIGSTOP))

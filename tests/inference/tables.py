@@ -77,7 +77,7 @@ def rejecting(source, bad):
         rows = (unit.rows[0] + n, *unit.rows[1:])
         if n and number == 3:
             first, rest, rows = replace(first, X=first.X[:0], kept=first.kept[:0]), [], (n,)
-        units.append(make_unit(rows, [replace(first, refused=table), *rest], unit.place, unit.task.key, n))
+        units.append(make_unit(rows, [replace(first, refused=table), *rest], unit.name, unit.task.key, n))
     return replace(source, units=tuple(units), fingerprint=f"rejecting {bad}")
 
 

@@ -205,7 +205,7 @@ def made_by_two(source):
     units = []
     for unit in source.units:
         key = f"second-{unit.task.key}"
-        units.append(Unit(unit.rows, Delayed(key, {**unit.task.dask, key: (tuple, unit.task.key)}), unit.place))
+        units.append(Unit(unit.rows, Delayed(key, {**unit.task.dask, key: (tuple, unit.task.key)}), unit.name))
     return replace(source, units=tuple(units))
 
 

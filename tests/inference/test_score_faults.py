@@ -156,7 +156,7 @@ def with_an_error(folder, last):
     for i, unit in enumerate(source.units):
         key = f"reading-{i}-{folder}"
         graph = {**unit.task.dask, key: (read, str(folder), f"unit{i}", unit.task.key, last if i == 3 else None)}
-        units.append(Unit(unit.rows, Delayed(key, graph), unit.place))
+        units.append(Unit(unit.rows, Delayed(key, graph), unit.name))
     return replace(source, units=tuple(units))
 
 

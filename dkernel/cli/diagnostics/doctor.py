@@ -69,7 +69,7 @@ class DoctorRequest:
     Parameters
     ----------
     source, recipe : what the plan is made from
-    places : name of an option -> folder that is written to
+    folders : name of an option -> folder that is written to
     written : names of those that workers write to as well
     shared : names of those of which all see one folder
     made : names of those that a run makes if they are not there
@@ -79,7 +79,7 @@ class DoctorRequest:
 
     source: Any = None
     recipe: Any = None
-    places: Mapping[str, str] = field(default_factory=dict)
+    folders: Mapping[str, str] = field(default_factory=dict)
     written: Sequence[str] = ()
     shared: Sequence[str] = ()
     made: Sequence[str] = ()
@@ -115,17 +115,17 @@ def diagnose(client: Any, job: DoctorRequest, patience: float = PATIENCE) -> Dia
     ----------
     patience : seconds that a run waits for a cluster
     """
-    shared = {name: folder for name, folder in job.places.items() if name in job.shared}
-    written = {name: folder for name, folder in job.places.items() if name in job.written}
+    shared = {name: folder for name, folder in job.folders.items() if name in job.shared}
+    written = {name: folder for name, folder in job.folders.items() if name in job.written}
     with _tokens(shared, job.made) as tokens:
         packages = [name for name in versions() if name != "python"]
         rest = (list(job.made), tokens, list(job.files), list(LIMITS))
-        processes: dict[str, dict[str, Any]] = {CLIENT: probes.probe(packages, dict(job.places), *rest)}
+        processes: dict[str, dict[str, Any]] = {CLIENT: probes.probe(packages, dict(job.folders), *rest)}
         if client is not None:
             processes |= _on_cluster(client, (packages, written, *rest))
     workers = {name: facts for name, facts in processes.items() if name not in (CLIENT, SCHEDULER)}
     plan, trouble = _make_plan(job, workers)
-    findings = [*_unreachable(client, processes), *_versions(processes), *_places(processes, job)]
+    findings = [*_unreachable(client, processes), *_versions(processes), *_folders(processes, job)]
     sound = {name: facts for name, facts in workers.items() if "error" not in facts}
     findings += [*_disks(sound, job, plan), *_memory(processes[CLIENT], sound, plan), *_speed(sound)]
     shorter = list(_shorter(processes, patience))
@@ -137,16 +137,17 @@ def diagnose(client: Any, job: DoctorRequest, patience: float = PATIENCE) -> Dia
 
 
 @contextmanager
-def _tokens(places: Mapping[str, str], made: Sequence[str]) -> Iterator[list[str]]:
+def _tokens(folders: Mapping[str, str], made: Sequence[str]) -> Iterator[list[str]]:
     """Make an empty file in each folder of this machine, or in the nearest above it, to see which workers see it."""
-    local = {name: folder for name, folder in places.items() if "://" not in folder}
+    local = {name: folder for name, folder in folders.items() if "://" not in folder}
     with ExitStack() as opened:
         names = []
         for folder in {probes.nearest_folder(folder) if name in made else folder for name, folder in local.items()}:
             if os.path.isdir(folder) and os.access(folder, os.W_OK):
                 with suppress(OSError):
-                    place = Path(folder).absolute()
-                    token = opened.enter_context(tempfile.NamedTemporaryFile(dir=place, prefix=".dkernel-doctor-"))
+                    token = opened.enter_context(
+                        tempfile.NamedTemporaryFile(dir=Path(folder).absolute(), prefix=".dkernel-doctor-")
+                    )
                     names.append(token.name)
         yield names
 
@@ -188,8 +189,8 @@ def _make_plan(job: DoctorRequest, workers: Mapping[str, Mapping[str, Any]]) -> 
     limits = [limit for facts in workers.values() if (limit := _memory_limit(facts))]
     limit = min(limits, default=None)
     threads = {name: facts.get("threads", 1) for name, facts in workers.items()}
-    place = PlannedCluster(threads, limit) if workers else ThreadsExecutor(memory_limit=limit)
-    return Plan.of(job.source, job.recipe.for_columns(job.source.columns), place), ""
+    executor = PlannedCluster(threads, limit) if workers else ThreadsExecutor(memory_limit=limit)
+    return Plan.of(job.source, job.recipe.for_columns(job.source.columns), executor), ""
 
 
 def _unreachable(client: Any, processes: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
@@ -217,16 +218,16 @@ def _versions(processes: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
             yield Finding("versions", name, what)
 
 
-def _places(processes: Mapping[str, Mapping[str, Any]], job: DoctorRequest) -> Iterator[Finding]:
+def _folders(processes: Mapping[str, Mapping[str, Any]], job: DoctorRequest) -> Iterator[Finding]:
     for name, facts in processes.items():
         if name == SCHEDULER or "error" in facts:
             continue
-        for option, place in facts["places"].items():
-            folder = job.places[option]
-            if place["error"]:
-                yield Finding("write", name, f"{option} {folder}: not writable ({place['error']})")
-            elif place["free"] is not None and place["free"] < LEAST_FREE:
-                yield Finding("disk", name, f"{option} {folder}: {format_bytes(place['free'])} free")
+        for option, written in facts["places"].items():
+            folder = job.folders[option]
+            if written["error"]:
+                yield Finding("write", name, f"{option} {folder}: not writable ({written['error']})")
+            elif written["free"] is not None and written["free"] < LEAST_FREE:
+                yield Finding("disk", name, f"{option} {folder}: {format_bytes(written['free'])} free")
         for token in facts["missing"]:
             yield Finding("shared", name, f"{os.path.dirname(token)} is another folder there than on the client")
         if facts["unreadable"] and not (name == CLIENT and len(processes) > 1):  # workers read the data
@@ -235,7 +236,7 @@ def _places(processes: Mapping[str, Mapping[str, Any]], job: DoctorRequest) -> I
 
 
 def _disks(workers: Mapping[str, Mapping[str, Any]], job: DoctorRequest, plan: Plan | None) -> Iterator[Finding]:
-    rows = plan.scratch_bytes / max(1, len(workers)) if plan and "--scratch" not in job.places else 0
+    rows = plan.scratch_bytes / max(1, len(workers)) if plan and "--scratch" not in job.folders else 0
     for name, facts in workers.items():
         folder, kind = facts["local_directory"], facts["file_system"]
         if facts["spills"] and kind in ("tmpfs", "ramfs"):

@@ -18,7 +18,7 @@ from dkernel.numerics import resource_limits
 
 def probe(
     packages: list[str],
-    places: dict[str, str],
+    folders: dict[str, str],
     made: list[str],
     tokens: list[str],
     data: list[str],
@@ -30,8 +30,8 @@ def probe(
     Parameters
     ----------
     packages : whose versions to tell
-    places : name -> folder to write in, or URL
-    made : names of the places that a run makes if they are not there
+    folders : name -> folder to write in, or URL
+    made : names of the folders that a run makes if they are not there
     tokens : files that the client has made, to see whether this process sees the same folders
     data : files to read
     limits : names of settings of Dask that are a time
@@ -44,7 +44,7 @@ def probe(
         "cores": resource_limits.cpu_limit(),
         "memory": resource_limits.memory_limit(),
         "versions": {"python": python} | {name: version(name) for name in packages},
-        "places": {name: try_writing(place, name in made) for name, place in places.items()},
+        "places": {name: try_writing(folder, name in made) for name, folder in folders.items()},
         "missing": [path for path in tokens if not os.path.exists(path)],
         "unreadable": [path for path in data if not os.access(path, os.R_OK)],
         "blas_threads": blas_threads(),
@@ -99,15 +99,15 @@ def file_system(folder: str) -> str:
     return max(mine, key=lambda disk: len(disk.mountpoint)).fstype if mine else "unknown"
 
 
-def try_writing(place: str, made: bool) -> dict[str, Any]:
+def try_writing(folder: str, made: bool) -> dict[str, Any]:
     """The reason why nothing can be written there, None if it can; and the bytes that are free."""
     try:
-        if "://" in place:
-            files, path = importlib.import_module("fsspec").core.url_to_fs(place.rstrip("/") + "/.dkernel-doctor")
+        if "://" in folder:
+            files, path = importlib.import_module("fsspec").core.url_to_fs(folder.rstrip("/") + "/.dkernel-doctor")
             files.pipe_file(path, b"")
             files.rm_file(path)
             return {"error": None, "free": None}
-        folder = nearest_folder(place) if made else place
+        folder = nearest_folder(folder) if made else folder
         with tempfile.TemporaryFile(dir=folder):
             pass
         return {"error": None, "free": shutil.disk_usage(folder).free}

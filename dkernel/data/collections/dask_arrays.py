@@ -39,8 +39,8 @@ def refuse_parts(*values: Any) -> None:
             )
 
 
-def place_in_memory(row: int, first: int = 0) -> str:
-    """The place of a row of what is in memory, or of a chunk that begins at `first`."""
+def describe_row(row: int, first: int = 0) -> str:
+    """The words for a row of what is in memory, or of a chunk that begins at `first`."""
     return f"X and y, row {first + row}"
 
 

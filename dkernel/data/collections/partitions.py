@@ -28,14 +28,14 @@ class Partitions:
 
 
 def make_arrays(*values: Any) -> list[Any]:
-    """The values, Dask arrays in the place of `Partitions`; the lengths of their chunks are not known.
+    """The values, Dask arrays in place of `Partitions`; the lengths of their chunks are not known.
 
     Frames of as many partitions are computed together: of a shuffled one X and y alone might have other orders of rows.
     """
     made = list(values)
-    places = [i for i, value in enumerate(values) if isinstance(value, Partitions)]
-    for count in {values[i].frame.npartitions for i in places}:
-        together = [i for i in places if values[i].frame.npartitions == count]
+    indices = [i for i, value in enumerate(values) if isinstance(value, Partitions)]
+    for count in {values[i].frame.npartitions for i in indices}:
+        together = [i for i in indices if values[i].frame.npartitions == count]
         for i, array in zip(together, _arrays_of_equal([values[i] for i in together]), strict=True):
             made[i] = array
     return made
@@ -46,7 +46,7 @@ def _arrays_of_equal(given: list[Partitions]) -> list["da.Array"]:
 
     first, *others = (each.frame for each in given)
     parts = first.map_partitions(_together, *others, meta=first._meta, enforce_metadata=False).to_delayed()
-    graph = _under_own_keys(parts[0].__dask_graph__())
+    graph = _rekey_tasks(parts[0].__dask_graph__())
     arrays = []
     for i, each in enumerate(given):
         columns = each.empty.shape[1:]
@@ -61,7 +61,7 @@ def _together(*parts: Any) -> tuple[Any, ...]:
     return parts
 
 
-def _under_own_keys(graph: Mapping[Any, Any]) -> dict[Any, Any]:
+def _rekey_tasks(graph: Mapping[Any, Any]) -> dict[Any, Any]:
     """The tasks of a graph, each under its own key.
 
     dd.from_delayed(verify_meta=False) keeps tasks under other keys, and Dask loses these where it joins the tasks of an

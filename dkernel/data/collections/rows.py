@@ -29,8 +29,8 @@ from dkernel.data.collections.dask_arrays import (
     as_arrays,
     block_graphs,
     compute_values,
+    describe_row,
     is_dask,
-    place_in_memory,
     with_known_chunks,
 )
 from dkernel.data.collections.tables import (
@@ -140,10 +140,10 @@ class MemoryRows(GivenRows):
         rows, p = (int(n) for n in X.shape)
         if not rows:
             raise DataError("X has no rows.")
-        label, weight = check_beside(self.label, self.weight, rows, place_in_memory)
+        label, weight = check_beside(self.label, self.weight, rows, describe_row)
         layout, stored = replace(layout, columns=check_names(layout.columns, p)), None
         if not layout.numeric:
-            X = layout.block(matrix(X, layout.array_dtype), place_in_memory)
+            X = layout.block(matrix(X, layout.array_dtype), describe_row)
             stored = -(-stored_size(X) // rows)
         elif encoding is None or encoding.plain:
             check_numbers(X, layout.columns)
@@ -278,7 +278,7 @@ def _make_blocks(
     raw = UncheckedBlock(values, one_a_row(label, "y", several=True), one_a_row(weight, "weight"))
     raw = raw.encode(encoding, layout.dtype, None if label is None else first[1])
     layout = layout if encoding is None else replace(layout, columns=encoding.names)
-    return cut_blocks(raw, rows, layout, partial(place_in_memory, first=first[0]))
+    return cut_blocks(raw, rows, layout, partial(describe_row, first=first[0]))
 
 
 def _hash(
@@ -296,6 +296,6 @@ def _hash(
             continue
         step = max(1, _HASH_BYTES // max(1, values.nbytes // max(1, len(values))))
         for start in range(0, len(values), step):
-            for held in byte_views(values[start : start + step]):
-                digest.update(held)
+            for view in byte_views(values[start : start + step]):
+                digest.update(view)
     return digest.hexdigest()

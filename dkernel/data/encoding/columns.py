@@ -193,14 +193,14 @@ class CategoryColumn:
         folds : of rows to learn from, copies in each fold (n, LABEL_FOLDS)
         """
         words, codes = coded
-        places = {level: i for i, level in enumerate(self.levels)}
+        number = {level: i for i, level in enumerate(self.levels)}
         at, mark = np.full(len(words), -1), np.zeros(len(words), np.int8)
         for i, word in enumerate(words):
             if word is None:
                 at[i] = len(self.levels) if self.missing else -1
                 mark[i] = NOT_THERE if self.missing else MISSING_MARK
-            elif word in places:
-                at[i] = places[word]
+            elif word in number:
+                at[i] = number[word]
             elif self.buckets:
                 at[i] = len(self.levels) + self.missing + zlib.crc32(word.encode()) % self.buckets
             elif self.means is None or not self.means.knows(word):

@@ -133,8 +133,8 @@ def _common(x: NDArray[Any], copies: NDArray[np.float64] | None) -> dict[float, 
     if copies is None:
         distinct, counts = np.unique(single, return_counts=True)
     else:
-        distinct, places = np.unique(single, return_inverse=True)
-        counts = np.bincount(places, copies)
+        distinct, numbers = np.unique(single, return_inverse=True)
+        counts = np.bincount(numbers, copies)
     counts = counts - _excess(counts)  # before very many values become a dict
     return dict(zip(distinct[counts > 0].tolist(), counts[counts > 0].tolist(), strict=True))
 
@@ -180,25 +180,25 @@ class CategoryCount:
         weight: NDArray[np.float64] | None = None,
         label: LabelPart | None = None,
         folds: Any = None,
-        own: str = TEXT,
+        type_kind: str = TEXT,
     ) -> "CategoryCount":
         counts = np.bincount(codes, None if weight is None else row_copies(weight), len(words))
         gaps = np.array([word is None for word in words], bool)
         missing, counts = float(counts[gaps].sum()), np.where(gaps, 0, counts)
         less = _excess(counts[counts > 0])  # before very many values become a dict
-        places = np.flatnonzero(counts > less)
+        frequent = np.flatnonzero(counts > less)
         bounded = cls(
-            {words[i] or "": float(counts[i]) - less for i in places.tolist()},
+            {words[i] or "": float(counts[i]) - less for i in frequent.tolist()},
             missing,
             not less,
             notation=find_example(words),
-            kinds=kinds_in(words, own),
+            kinds=kinds_in(words, type_kind),
         )
         if label is None:
             return bounded
         values = ("", *bounded.counts)
-        places = find_positions(values, [word or "" for word in words])[codes]
-        return replace(bounded, label=LabelCounts.of(values, places, label, folds))
+        positions = find_positions(values, [word or "" for word in words])[codes]
+        return replace(bounded, label=LabelCounts.of(values, positions, label, folds))
 
     def merge(self, other: "CategoryCount") -> "CategoryCount":
         counts = _add(self.counts, other.counts)
@@ -208,10 +208,10 @@ class CategoryCount:
         examples = [each for each in (self.notation, other.notation) if each is not None]
         notation = "" if "" in examples else reduce(foremost, examples) if examples else None
         missing, exact = self.missing + other.missing, self.exact and other.exact
-        if len(kept := _keep_frequent(counts)) < len(counts):
-            exact, label = False, None if label is None else label.among(("", *kept))
+        if len(frequent := _keep_frequent(counts)) < len(counts):
+            exact, label = False, None if label is None else label.among(("", *frequent))
         kinds = other.kinds if self.kinds is None else self.kinds if other.kinds is None else self.kinds & other.kinds
-        return CategoryCount(kept, missing, exact, label, notation, kinds)
+        return CategoryCount(frequent, missing, exact, label, notation, kinds)
 
     @property
     def values(self) -> str:
@@ -307,8 +307,8 @@ class TableCounts:
         for j, (name, kind) in enumerate(kinds.items()):
             column = get_column(table, j, name)
             if kind == "category":
-                own = arrow_kind(as_arrow(column).type)
-                counts.append(CategoryCount.of(*code_column(column), weight, part, folds, own))
+                type_kind = arrow_kind(as_arrow(column).type)
+                counts.append(CategoryCount.of(*code_column(column), weight, part, folds, type_kind))
             else:
                 counts.append(NumberCount.of(column_numbers(column), weight, coded_too and kind == "number"))
         copies = len(table) if weight is None else float(row_copies(weight).sum())

@@ -72,8 +72,8 @@ class Encoding:
         return np.array([flag for column in self.columns for flag in column.unscaled], bool)
 
     @cached_property
-    def places(self) -> dict[str, range]:
-        """Column -> the places of its inputs."""
+    def positions(self) -> dict[str, range]:
+        """Column -> the positions of its inputs."""
         ends = list(accumulate(len(column.names) for column in self.columns))
         return {c.name: range(end - len(c.names), end) for c, end in zip(self.columns, ends, strict=True)}
 
@@ -84,12 +84,12 @@ class Encoding:
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """The places of the inputs that are one category together; that a number is missing is one of its levels."""
-        places = []
+        """The positions of the inputs that are one category together; that a number is missing is one of its levels."""
+        groups = []
         for column in self.columns:
             first = 0 if isinstance(column, CategoryColumn) else 1
-            places.append(tuple(self.places[column.name][first : first + column.one_hot]))
-        return tuple(group for group in places if group)
+            groups.append(tuple(self.positions[column.name][first : first + column.one_hot]))
+        return tuple(group for group in groups if group)
 
     def settle(self) -> "Encoding":
         """The encoding of rows to predict: every row has the same means of the label."""
@@ -120,9 +120,9 @@ class Encoding:
                 values = (
                     code_column(values, column.values) if isinstance(column, CategoryColumn) else column_numbers(values)
                 )
-                inputs = self.places[column.name]
-                own = {"folds": folds} if isinstance(column, CategoryColumn) and column.folds else {}
-                mark = column.fill(values, X[:, inputs.start : inputs.stop], self.strict, **own)
+                inputs = self.positions[column.name]
+                more = {"folds": folds} if isinstance(column, CategoryColumn) and column.folds else {}
+                mark = column.fill(values, X[:, inputs.start : inputs.stop], self.strict, **more)
                 if mark is not None:
                     marks = np.zeros((len(X), len(self.columns)), np.int8) if marks is None else marks
                     marks[:, j] = mark

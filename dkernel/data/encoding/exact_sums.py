@@ -35,16 +35,18 @@ class ExactSums:
 
     @classmethod
     def of(cls, terms: Iterable[tuple[F64, NDArray[np.int64] | None]], shape: tuple[int, ...]) -> "ExactSums":
-        """The sums of numbers at their places in the flat array, None for the first; what is not finite is left out."""
+        """The sums of numbers at positions in the flat array, None for the first; what is not finite is left out."""
         limbs: dict[int, NDArray[np.int64]] = {}
         size = int(np.prod(shape))
-        for values, places in terms:
+        for values, positions in terms:
             finite = np.isfinite(values)
             rest = values.copy() if finite.all() else np.where(finite, values, 0.0)
             k = (int(np.frexp(np.abs(rest).max(initial=0.0))[1]) - 1) // LIMB
             while k >= LAST_EXPONENT and rest.any():
                 whole = np.trunc(rest * 2.0 ** (-LIMB * k))
-                sums = np.bincount([0], [whole.sum()], size) if places is None else np.bincount(places, whole, size)
+                sums = (
+                    np.bincount([0], [whole.sum()], size) if positions is None else np.bincount(positions, whole, size)
+                )
                 rest -= np.multiply(whole, 2.0 ** (LIMB * k), out=whole)
                 limb = sums.astype(np.int64).reshape(shape)
                 limbs[k] = limbs[k] + limb if k in limbs else limb
@@ -58,18 +60,18 @@ class ExactSums:
             limbs[k] = limbs[k] + limb if k in limbs else limb
         return ExactSums(self.shape, limbs)
 
-    def spread(self, shape: tuple[int, ...], places: Any) -> "ExactSums":
-        """These sums at some places of a larger array, 0 at the others."""
+    def spread(self, shape: tuple[int, ...], positions: Any) -> "ExactSums":
+        """These sums at some positions of a larger array, 0 at the others."""
         limbs = {}
         for k, limb in self.limbs.items():
             limbs[k] = np.zeros(shape, np.int64)
-            limbs[k][places] = limb
+            limbs[k][positions] = limb
         return ExactSums(shape, limbs)
 
-    def take(self, places: Any) -> "ExactSums":
-        """The sums at some places."""
-        shape = np.empty(self.shape, np.bool_)[places].shape
-        return ExactSums(shape, {k: limb[places] for k, limb in self.limbs.items()})
+    def take(self, positions: Any) -> "ExactSums":
+        """The sums at some positions."""
+        shape = np.empty(self.shape, np.bool_)[positions].shape
+        return ExactSums(shape, {k: limb[positions] for k, limb in self.limbs.items()})
 
     def sum(self) -> "ExactSums":
         """The sums over the first axis."""

@@ -164,17 +164,17 @@ class LabelCounts:
 
     @classmethod
     def of(
-        cls, values: tuple[str, ...], places: NDArray[np.int64], label: LabelPart, folds: NDArray[np.float64]
+        cls, values: tuple[str, ...], positions: NDArray[np.int64], label: LabelPart, folds: NDArray[np.float64]
     ) -> "LabelCounts":
-        """The sums of rows whose value of the category is at this place among `values`, -1 for another.
+        """The sums of rows whose value of the category has this position among `values`, -1 for another.
 
         Parameters
         ----------
         folds : copies of each row in each fold (n, LABEL_FOLDS)
         """
         m, moments, classes = len(values), None, None
-        rows, fold, weight, many = _with_copies(np.flatnonzero(label.used & (places >= 0)), folds, label.weight)
-        at = fold * m + places[rows]
+        rows, fold, weight, many = _with_copies(np.flatnonzero(label.used & (positions >= 0)), folds, label.weight)
+        at = fold * m + positions[rows]
         copies = np.bincount(at, many, LABEL_FOLDS * m).astype(np.float64).reshape(LABEL_FOLDS, m)
         ones = np.ones(len(at)) if weight is None else weight
         if label.numbers is not None:
@@ -199,23 +199,23 @@ class LabelCounts:
     def merge(self, other: "LabelCounts") -> "LabelCounts":
         """The sums of all rows; values of several parts stay in their order."""
         values = tuple(dict.fromkeys(self.values + other.values))
-        places = [find_positions(values, each.values) for each in (self, other)]
+        both = [find_positions(values, each.values) for each in (self, other)]
         copies = np.zeros((LABEL_FOLDS, len(values)))
-        for each, positions in zip((self, other), places, strict=True):
+        for each, positions in zip((self, other), both, strict=True):
             copies[:, positions] += each.copies
         moments, classes = None, None
         if self.moments is not None and other.moments is not None:
             shape = LABEL_FOLDS, len(values), 3
             one, two = (
                 sums.spread(shape, np.s_[:, positions])
-                for sums, positions in zip((self.moments, other.moments), places, strict=True)
+                for sums, positions in zip((self.moments, other.moments), both, strict=True)
             )
             moments = one.merge(two)
         if self.classes is not None and other.classes is not None:
             classes = _few(tuple(sorted({*self.classes, *other.classes})))
         shape = LABEL_FOLDS, len(values), len(classes or ())
         rows = ExactSums(shape, {})
-        for each, positions in zip((self, other), places, strict=True):
+        for each, positions in zip((self, other), both, strict=True):
             if classes:
                 rows = rows.merge(
                     each.rows.spread(shape, np.s_[:, positions[:, None], find_positions(classes, each.classes or ())])
@@ -357,7 +357,7 @@ def shrink(
 
 
 def find_positions(values: Sequence[str], some: Iterable[str]) -> NDArray[np.int64]:
-    """The place of each of `some` among the values; -1 for others."""
+    """The position of each of `some` among the values; -1 for others."""
     at = {value: i for i, value in enumerate(values)}
     return np.array([at.get(value, -1) for value in some], np.int64)
 

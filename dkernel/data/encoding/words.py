@@ -76,27 +76,27 @@ def to_words(values: pa.Array, kind: str = TEXT) -> list[str | None]:
     >>> to_words(pa.array([0], pa.timestamp("ns"))), to_words(pa.array([3]), "%02d")
     (['1970-01-01'], ['03'])
     """
-    own = arrow_kind(values.type)
-    words = _own_words(values, own)
-    if kind in (TEXT, own):
+    type_kind = arrow_kind(values.type)
+    words = _words_by_type(values, type_kind)
+    if kind in (TEXT, type_kind):
         return words
     return [None if word is None else in_kind(word, kind) for word in words]
 
 
-def _own_words(values: pa.Array, own: str) -> list[str | None]:
+def _words_by_type(values: pa.Array, type_kind: str) -> list[str | None]:
     """The words of values by their type alone."""
-    if own == DATE and not pa.types.is_date(values.type):
+    if type_kind == DATE and not pa.types.is_date(values.type):
         values = values.cast(pa.timestamp(values.type.unit))  # in UTC
-    if own == DURATION:
+    if type_kind == DURATION:
         second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[values.type.unit]
         listed = [None if n is None else str(Decimal(n) / second) for n in values.cast(pa.int64()).to_pylist()]
         return [None if text is None else _number(text) for text in listed]
-    if own in (DATE, TIME):
+    if type_kind in (DATE, TIME):
         values = values.cast(pa.string())
     words = [None if value is None or value != value or value == "" else str(value) for value in values.to_pylist()]
-    if own in (TEXT, BOOL) or pa.types.is_integer(values.type):
+    if type_kind in (TEXT, BOOL) or pa.types.is_integer(values.type):
         return words
-    return [None if word is None else _VALUE_RULES[own](word) for word in words]
+    return [None if word is None else _VALUE_RULES[type_kind](word) for word in words]
 
 
 def in_kind(text: str, kind: str) -> str:
@@ -182,12 +182,12 @@ _VALUE_RULES: dict[str, Callable[[str], str]] = {
 }
 
 
-def kinds_in(words: Iterable[str | None], own: str = TEXT) -> frozenset[str] | None:
+def kinds_in(words: Iterable[str | None], type_kind: str = TEXT) -> frozenset[str] | None:
     """The kinds that all of these words may have, beside text; None where there are no words.
 
     Parameters
     ----------
-    own : the kind of their type
+    type_kind : the kind of their type
 
     Examples
     --------
@@ -200,8 +200,8 @@ def kinds_in(words: Iterable[str | None], own: str = TEXT) -> frozenset[str] | N
     for word in words:
         if word is None:
             continue
-        if own != TEXT:
-            return frozenset((own,))
+        if type_kind != TEXT:
+            return frozenset((type_kind,))
         fitting = _fitting_kinds(word)
         kinds = fitting if kinds is None else kinds & fitting
         if not kinds:
@@ -265,5 +265,5 @@ def spellings(word: str, kind: str) -> tuple[str, ...]:
         with np.errstate(over="ignore"):
             made += [number, str(float(number)), str(float(np.float32(number)))]
         if number.lstrip("-").replace(".", "").isdigit():
-            made += [f"{Decimal(number):.{places}f}" for places in range(1, DECIMALS + 1)]
+            made += [f"{Decimal(number):.{decimals}f}" for decimals in range(1, DECIMALS + 1)]
     return tuple(dict.fromkeys(text for text in made if in_kind(text, kind) == word))

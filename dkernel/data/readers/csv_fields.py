@@ -106,7 +106,7 @@ def parse_rows(data: bytes, header: Header, columns: list[str], types: dict[str,
 
 @dataclass(frozen=True)
 class Fields:
-    """Rows of text and the delimiters between their fields: row i has the places cuts[first[i]:][:widths[i] - 1]."""
+    """Rows of text and the delimiters between their fields: row i is cut at cuts[first[i]:][:widths[i] - 1]."""
 
     rows: Lines
     cuts: NDArray[np.int64]

@@ -205,7 +205,7 @@ class _Kinds:
             if name == self.label:
                 self._add_label(name, table.column(name), block, first_row)
             else:
-                self.kind_of[name] = wider(self.kind_of.get(name, "empty"), kept_kind(table.column(name)))
+                self.kind_of[name] = wider(self.kind_of.get(name, "empty"), round_trip_kind(table.column(name)))
 
     def _add_label(self, name: str, texts: pa.ChunkedArray, block: bytes, first_row: int) -> None:
         numbers = self.header.with_points(texts)
@@ -362,12 +362,12 @@ def _written(numbers: Any) -> tuple[Any, Any]:
     return short, pc.if_else(whole, pc.binary_join_element_wise(short, "0", "."), short)
 
 
-def kept_kind(column: pa.ChunkedArray) -> str:
+def round_trip_kind(column: pa.ChunkedArray) -> str:
     """The kind that gives the same text again: '007' and '3.50' are digits, not numbers.
 
     Examples
     --------
-    >>> [kept_kind(pa.chunked_array([t])) for t in (["1", "20"], ["1.5", "2.0"], ["3.50"], ["x"], [""])]
+    >>> [round_trip_kind(pa.chunked_array([t])) for t in (["1", "20"], ["1.5", "2.0"], ["3.50"], ["x"], [""])]
     ['int', 'float', 'digits', 'text', 'empty']
     """
     filled = column.filter(pc.not_equal(column, ""))

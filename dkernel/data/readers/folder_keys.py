@@ -45,14 +45,14 @@ def with_folder_keys(tables: Sequence[FileSchema], request: ReadOptions) -> list
     files. It is a category, of whole numbers or of text; a label and a weight may be fractions.
     """
     keys = [parse_keys(table.file.name) for table in tables]
-    held = {name for table in tables for name in table.kinds}
+    in_files = {name for table in tables for name in table.kinds}
     asked = {request.label, request.weight, *request.exclude, *request.keep, *(request.columns or ())}
     columns: dict[str, str] = {}
     left_out: list[str] = []
     for name in dict.fromkeys(name for some in keys for name in some):
         values = {some.get(name, "") for some in keys}
         differs = request.columns is None and len(values) > 1
-        if name in held or not (name in asked or differs):
+        if name in in_files or not (name in asked or differs):
             continue
         if all(name in some for some in keys) and all(table.sparse is None for table in tables):
             columns[name] = _key_kind(name, [value for value in values if value is not None], request)
@@ -152,8 +152,8 @@ def _features(X: Any, n: int, values: Mapping[str, str | None], columns: ReadCol
         return X.select(list(columns.features))
     dtype = "object" if columns.objects else X.dtype if X.dtype.kind == "f" else columns.dtype
     made: NDArray[Any] = np.empty((n, len(columns.features)), dtype)
-    own = [j for j, name in enumerate(columns.features) if name not in columns.keys]
-    made[:, own] = X
+    in_file = [j for j, name in enumerate(columns.features) if name not in columns.keys]
+    made[:, in_file] = X
     for j, name in enumerate(columns.features):
         if name in columns.keys:
             value = values[name]

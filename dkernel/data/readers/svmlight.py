@@ -129,14 +129,14 @@ def count(file: File, scan_bytes: int, step_rows: int = PIECE_ROWS, quarantine: 
     least: int | None = None
     largest, largest_row, integer, stored = -1, 0, True, 0
     for offset, block, ends in row_blocks(file, 0, scan_bytes, b""):
-        kept = _data_lines(block, ends)
-        row_of = np.arange(int(kept.sum()))
+        is_row = _data_lines(block, ends)
+        row_of = np.arange(int(is_row.sum()))
         try:
             rows = parse_lines(block, file.name, steps.rows)
         except DataError:
             if not quarantine:
                 raise
-            lines = _lines(block, ends, kept)
+            lines = _lines(block, ends, is_row)
             row_of = np.array(sorted({*row_of.tolist()} - {*bad_lines(lines)}), np.int64)
             rows = parse_lines(lines.join(row_of), file.name, steps.rows)
         if len(rows.index):
@@ -146,7 +146,7 @@ def count(file: File, scan_bytes: int, step_rows: int = PIECE_ROWS, quarantine: 
                 largest, largest_row = int(rows.index[at]), steps.rows + int(row_of[rows.row[at]])
         integer = integer and bool((rows.label == np.rint(rows.label)).all())
         stored += len(rows.index)
-        steps.add(offset, block, ends[kept])
+        steps.add(offset, block, ends[is_row])
     return PartCounts(*steps.done(), steps.lines, least, largest, largest_row, integer, stored)
 
 
@@ -159,9 +159,9 @@ def _data_lines(block: bytes, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
     return np.array([bool(line.split(b"#", 1)[0].strip()) for line in lines], bool)
 
 
-def _lines(block: bytes, ends: NDArray[np.int64], kept: NDArray[np.bool_]) -> Lines:
-    starts = row_starts(block, ends)[kept]
-    return Lines(block, starts, without_newlines(block, starts, ends[kept]))
+def _lines(block: bytes, ends: NDArray[np.int64], is_row: NDArray[np.bool_]) -> Lines:
+    starts = row_starts(block, ends)[is_row]
+    return Lines(block, starts, without_newlines(block, starts, ends[is_row]))
 
 
 def bad_lines(lines: Lines) -> dict[int, str]:
@@ -216,11 +216,13 @@ def _block(data: bytes, file: File, part: FilePart, columns: ReadColumns) -> Unc
     rows = parse_lines(data, file.name, part.first_row)
     base, p = part.extra
     inside = rows.index < base + p
-    places, values = rows.row[inside] * p + (rows.index[inside] - base), rows.value[inside]
-    _refuse_twice(file, part, places, p, base)
+    positions, values = rows.row[inside] * p + (rows.index[inside] - base), rows.value[inside]
+    _refuse_twice(file, part, positions, p, base)
     label = rows.label.astype(np.int64) if columns.kinds.get(LABEL) == "int" else rows.label
     shape = len(label), p
-    X: Any = _sparse(places, values, shape) if columns.layout.sparse else _dense(places, values, shape, columns.dtype)
+    X: Any = (
+        _sparse(positions, values, shape) if columns.layout.sparse else _dense(positions, values, shape, columns.dtype)
+    )
 
     def column(name: str) -> NDArray:
         return label if name == LABEL else X[:, int(name) - base]
@@ -234,22 +236,24 @@ def _block(data: bytes, file: File, part: FilePart, columns: ReadColumns) -> Unc
     )
 
 
-def _dense(places: NDArray[np.int64], values: NDArray[np.float64], shape: tuple[int, int], dtype: str) -> NDArray[Any]:
+def _dense(
+    positions: NDArray[np.int64], values: NDArray[np.float64], shape: tuple[int, int], dtype: str
+) -> NDArray[Any]:
     dense = np.zeros(shape, dtype)
     try:
         with np.errstate(over="raise"):
-            dense.reshape(-1)[places] = values
+            dense.reshape(-1)[positions] = values
     except FloatingPointError:
         # In float64 a number too large for float32 comes to the gate as it is, and the message shows it.
         dense = np.zeros(shape)
-        dense.reshape(-1)[places] = values
+        dense.reshape(-1)[positions] = values
     return dense
 
 
-def _sparse(places: NDArray[np.int64], values: NDArray[np.float64], shape: tuple[int, int]) -> SparseRows:
-    order = np.argsort(places, kind="stable")
+def _sparse(positions: NDArray[np.int64], values: NDArray[np.float64], shape: tuple[int, int]) -> SparseRows:
+    order = np.argsort(positions, kind="stable")
     order = order[values[order] != 0]
-    row, column = np.divmod(places[order], shape[1])
+    row, column = np.divmod(positions[order], shape[1])
     starts = np.searchsorted(row, np.arange(shape[0] + 1)).astype(np.int64)
     return SparseRows(values[order], column.astype(np.int32), starts, shape[1])
 

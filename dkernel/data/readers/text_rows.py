@@ -82,8 +82,8 @@ def line_ends(block: bytes, final: bool = True) -> NDArray[np.int64]:
     return ends
 
 
-def outside_quotes(block: bytes, places: NDArray[np.int64], quote: bytes) -> tuple[NDArray[np.bool_], bool]:
-    """Mask of the places outside quoted text, by parity, which doubled quotes do not change.
+def outside_quotes(block: bytes, positions: NDArray[np.int64], quote: bytes) -> tuple[NDArray[np.bool_], bool]:
+    """Mask of the positions outside quoted text, by parity, which doubled quotes do not change.
 
     A quote opens a text only at the start of a field; where one that parity takes for an opening one stands elsewhere
     (5" pipe), the quotes are followed one by one instead.
@@ -93,9 +93,9 @@ def outside_quotes(block: bytes, places: NDArray[np.int64], quote: bytes) -> tup
     opening = marks[0::2]
     before = np.where(opening == 0, _LF, data[opening - 1])
     if np.isin(before, np.array([_LF, _CR, _QUOTE, quote[0]], np.uint8)).all():
-        return np.searchsorted(marks, places) % 2 == 0, len(marks) % 2 == 1
+        return np.searchsorted(marks, positions) % 2 == 0, len(marks) % 2 == 1
     starts, stops = _quoted_texts(block, quote)
-    inside = np.searchsorted(starts, places) > np.searchsorted(stops, places)
+    inside = np.searchsorted(starts, positions) > np.searchsorted(stops, positions)
     return ~inside, bool(len(stops) and stops[-1] == len(block))
 
 
@@ -147,7 +147,7 @@ def without_newlines(data: bytes, starts: NDArray[np.int64], ends: NDArray[np.in
 
 @dataclass(frozen=True)
 class Lines:
-    """Places of the rows of a piece of text: row i is data[starts[i]:stops[i]], without its line ending.
+    """Positions of the rows of a piece of text: row i is data[starts[i]:stops[i]], without its line ending.
 
     `offset` and `line` are the bytes and lines of the file before the piece.
     """

@@ -22,7 +22,7 @@ from dkernel.errors import NO_ROOM, ClusterError, DataError, DKernelError
 
 _RENAME_EXCHANGE = 2  # the value in linux/fs.h
 _AT_FDCWD = -100  # the value in fcntl.h
-_KEPT_BYTES = 100  # of a name: some file systems take 143 in all
+_NAME_BYTES = 100  # of a name: some file systems take 143 in all
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -93,8 +93,8 @@ def staged_name(name: str) -> str:
     >>> staged_name("m.safetensors")  # doctest: +ELLIPSIS
     '.m.safetensors....partial'
     """
-    kept = os.fsencode(name)[:_KEPT_BYTES].decode(sys.getfilesystemencoding(), errors="ignore")
-    return f".{kept}.{uuid.uuid4().hex}.partial"
+    shortened = os.fsencode(name)[:_NAME_BYTES].decode(sys.getfilesystemencoding(), errors="ignore")
+    return f".{shortened}.{uuid.uuid4().hex}.partial"
 
 
 def check_no_device(path: str | os.PathLike[str]) -> None:

@@ -50,7 +50,7 @@ from dkernel.data.writers.manifest import (
     InputFacts,
     Manifest,
     OutputPart,
-    OutputPlace,
+    PartWriter,
     check_rows,
     list_entries,
     name_parts,
@@ -73,7 +73,7 @@ def names_in_folder(manifest: Manifest | None) -> set[str]:
 class Destination:
     """The place of an output, and whether this job's output is there already.
 
-    `with destination.stage(job) as staging:` writes parts into `staging.place(...)` and ends with `staging.commit`.
+    `with destination.stage(job) as staging:` writes parts by `staging.part_writer(...)` and ends with `staging.commit`.
 
     Examples
     --------
@@ -275,11 +275,11 @@ class Staging:
         else:
             output.unlink(missing_ok=True)
 
-    def place(self, index: int, rows: int) -> OutputPlace:
-        """Place of part `index`."""
+    def part_writer(self, index: int, rows: int) -> PartWriter:
+        """The writer of part `index`."""
         form = self.destination.format
         keys = form.keys if isinstance(form, Partitioned) else ()
-        return OutputPlace(str(self.folder), index, rows, form.ending, keys)
+        return PartWriter(str(self.folder), index, rows, form.ending, keys)
 
     def finished(self, rows: Sequence[int]) -> dict[int, OutputPart]:
         """The parts that an earlier run finished, their bytes checked; damaged ones and leftovers are removed.

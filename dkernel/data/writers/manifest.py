@@ -111,8 +111,8 @@ def with_facts(part: OutputPart, content: bytes) -> OutputPart | None:
 
 
 @dataclass(frozen=True)
-class OutputPlace:
-    """Place of a part: the staging folder, the part's number, the rows it must have, the format.
+class PartWriter:
+    """Writes a part: the staging folder, the part's number, the rows it must have, the format.
 
     `keys` are the columns by which the output is divided.
     """
@@ -131,55 +131,45 @@ class OutputPlace:
     def write(
         self, tables: Iterable[pa.Table], refused: pa.Table | None = None, seen: Mapping[str, Any] | None = None
     ) -> OutputPart:
-        """`write_part` here; a place in a store has another way."""
-        return write_part(self, tables, refused, seen)
+        """Write the tables as one finished part and return its record; runs on a worker, and may run twice.
 
-
-def write_part(
-    place: OutputPlace,
-    tables: Iterable[pa.Table],
-    refused: pa.Table | None = None,
-    seen: Mapping[str, Any] | None = None,
-) -> OutputPart:
-    """Write the tables as one finished part and return its record; runs on a worker, and may run twice.
-
-    Every attempt has a file of its own. It takes its final name when all of it is on the disk. A part all of whose rows
-    are in `refused` is an empty file, which no output is made of.
-    """
-    folder, form = Path(place.folder), place.format
-    attempt = folder / staged_name(f"part-{place.index:05d}")
-    passed = _Passed(tables, form, folder)
-    rejected = 0 if refused is None else len(refused)
-    try:
-        if rejected < place.rows or not place.rows:
-            form.stage(passed, attempt)
-        else:
-            attempt.touch(exist_ok=False)
-        if passed.rows + rejected != place.rows:
-            raise DataError(
-                f"Part {place.index} for {folder} has {passed.rows + rejected} rows where {place.rows} were counted "
-                "before the reading began: an input file changed meanwhile. Run the command again when the input "
-                "no longer changes."
-            )
-        check_rows(folder, form.count_part(attempt) if passed.rows else 0, passed.rows)
-        sync(attempt)
-        part = OutputPart(place.index, passed.rows, *file_digest(attempt))
-        if refused is not None and rejected:
-            listed = to_csv(refused)
-            part = replace(part, rejected=rejected, rejects_sha256=hashlib.sha256(listed).hexdigest())
-            write_file(folder / part.rejects, listed)
-        if seen:
-            part = replace(part, seen=seen)
-            write_file(folder / part.seen_name, json.dumps(seen).encode())
-        os.replace(attempt, folder / part.staged)
-        sync(folder)
-    except OSError as error:
-        raise explain_os_error(error, folder) from error
-    finally:
-        # A folder that vanished, or a disk that fails, was reported above.
-        with contextlib.suppress(OSError):
-            attempt.unlink(missing_ok=True)
-    return part
+        Every attempt has a file of its own. It takes its final name when all of it is on the disk. A part all of whose
+        rows are in `refused` is an empty file, which no output is made of.
+        """
+        folder, form = Path(self.folder), self.format
+        attempt = folder / staged_name(f"part-{self.index:05d}")
+        passed = _Passed(tables, form, folder)
+        rejected = 0 if refused is None else len(refused)
+        try:
+            if rejected < self.rows or not self.rows:
+                form.stage(passed, attempt)
+            else:
+                attempt.touch(exist_ok=False)
+            if passed.rows + rejected != self.rows:
+                raise DataError(
+                    f"Part {self.index} for {folder} has {passed.rows + rejected} rows where {self.rows} were counted "
+                    "before the reading began: an input file changed meanwhile. Run the command again when the input "
+                    "no longer changes."
+                )
+            check_rows(folder, form.count_part(attempt) if passed.rows else 0, passed.rows)
+            sync(attempt)
+            part = OutputPart(self.index, passed.rows, *file_digest(attempt))
+            if refused is not None and rejected:
+                listed = to_csv(refused)
+                part = replace(part, rejected=rejected, rejects_sha256=hashlib.sha256(listed).hexdigest())
+                write_file(folder / part.rejects, listed)
+            if seen:
+                part = replace(part, seen=seen)
+                write_file(folder / part.seen_name, json.dumps(seen).encode())
+            os.replace(attempt, folder / part.staged)
+            sync(folder)
+        except OSError as error:
+            raise explain_os_error(error, folder) from error
+        finally:
+            # A folder that vanished, or a disk that fails, was reported above.
+            with contextlib.suppress(OSError):
+                attempt.unlink(missing_ok=True)
+        return part
 
 
 class _Passed:
@@ -197,15 +187,15 @@ class _Passed:
             yield table
 
 
-def check_rows(path: Any, held: int, due: int) -> None:
+def check_rows(path: Any, written: int, read: int) -> None:
     """Refuse an output, or a part, that holds fewer or more rows than were read and not rejected.
 
     The rows it holds are counted in its bytes, so that no fault of a writer can lose rows in silence.
     """
-    if held != due:
+    if written != read:
         raise DKernelError(
-            f"{path}: {held:,} rows were written where {due:,} were read, so the output was not made. This is a fault "
-            "of dkernel, not of the data: please report it. Another format of the output may be free of it."
+            f"{path}: {written:,} rows were written where {read:,} were read, so the output was not made. This is a "
+            "fault of dkernel, not of the data: please report it. Another format of the output may be free of it."
         )
 
 

@@ -31,14 +31,13 @@ from dkernel.data.writers.manifest import (
     InputFacts,
     Manifest,
     OutputPart,
-    OutputPlace,
+    PartWriter,
     check_rows,
     list_entries,
     name_parts,
     refuse_other,
     staging_name,
     with_facts,
-    write_part,
 )
 from dkernel.errors import ClusterError, DataError, UnsupportedError
 
@@ -59,8 +58,8 @@ def open_destination(path: Any, overwrite: bool = False, partition_by: Sequence[
 
 
 @dataclass(frozen=True)
-class StorePlace(OutputPlace):
-    """Place of a part: a folder of a store."""
+class StorePartWriter(PartWriter):
+    """Writes a part to a folder of a store."""
 
     def write(
         self, tables: Iterable[pa.Table], refused: pa.Table | None = None, seen: Mapping[str, Any] | None = None
@@ -68,7 +67,7 @@ class StorePlace(OutputPlace):
         """Write the part on this machine's disk, then put it into the store: its lists first."""
         system, folder = open_filesystem(self.folder)
         with tempfile.TemporaryDirectory(prefix="dkernel-") as here:
-            part = write_part(OutputPlace(here, self.index, self.rows, self.ending), tables, refused, seen)
+            part = PartWriter(here, self.index, self.rows, self.ending).write(tables, refused, seen)
             with explain_errors(self.folder):
                 lists = ([part.rejects] if part.rejected else []) + ([part.seen_name] if part.seen else [])
                 for name in (*lists, part.staged):
@@ -98,7 +97,7 @@ class StoreDestination:
 
     @property
     def manifest(self) -> str:
-        """Place of the manifest."""
+        """The manifest as the file system names it."""
         return f"{self.root}/_manifest.json" if self.format.folder else self._beside(f".{self._name}.manifest.json")
 
     def companions(self) -> list[str]:
@@ -106,7 +105,7 @@ class StoreDestination:
         return [] if self.format.folder else [self._beside(f".{self._name}.manifest.json", url=True)]
 
     def rejects(self, entry: Entry) -> str:
-        """Place of the list of rejected rows."""
+        """URL of the list of rejected rows."""
         return f"{self.path}/{entry.name}" if self.format.folder else self._beside(entry.name, url=True)
 
     def complete(self, job: Mapping[str, str]) -> Manifest | None:
@@ -166,11 +165,11 @@ class StoreDestination:
 class StoreStaging:
     """The staging folder of one job at one destination in a store; the same face as `Staging`."""
 
-    def __init__(self, place: StoreDestination, job: Mapping[str, str]) -> None:
-        self.destination, self.job = place, dict(job)
-        self.system = place.system
-        self.url = place._beside(place.staging(job), url=True)
-        self.folder = place._beside(place.staging(job))
+    def __init__(self, destination: StoreDestination, job: Mapping[str, str]) -> None:
+        self.destination, self.job = destination, dict(job)
+        self.system = destination.system
+        self.url = destination._beside(destination.staging(job), url=True)
+        self.folder = destination._beside(destination.staging(job))
 
     def __enter__(self) -> "StoreStaging":
         return self
@@ -186,9 +185,9 @@ class StoreStaging:
             self.system.invalidate_cache()
             self.destination.sweep(self.job)
 
-    def place(self, index: int, rows: int) -> StorePlace:
-        """Place of part `index`."""
-        return StorePlace(self.url, index, rows, self.destination.format.ending)
+    def part_writer(self, index: int, rows: int) -> StorePartWriter:
+        """The writer of part `index`."""
+        return StorePartWriter(self.url, index, rows, self.destination.format.ending)
 
     def finished(self, rows: Sequence[int]) -> dict[int, OutputPart]:
         """The parts that an earlier run finished; an upload is there with all its bytes or not at all."""
@@ -230,11 +229,11 @@ class StoreStaging:
         return manifest
 
     def _commit_folder(self, parts: Sequence[OutputPart], facts: InputFacts) -> Manifest:
-        place, root, bad = self.destination, self.destination.root, facts.bad_files
+        root, bad = self.destination.root, facts.bad_files
         listed = [part for part in parts if part.rejected]
-        kept = [part for part in parts if part.rows] or list(parts[:1])
-        self._check(kept)
-        named = name_parts(kept, place.format.staged)
+        written = [part for part in parts if part.rows] or list(parts[:1])
+        self._check(written)
+        named = name_parts(written, self.destination.format.staged)
         lists = to_csv(None) + csv_of_files(bad)
         lists += b"".join(self.system.cat_file(f"{self.folder}/{part.rejects}") for part in listed)
         count, shown = sum(part.rejected for part in listed), bool(listed or bad)
@@ -280,18 +279,20 @@ class StoreStaging:
 
     def _commit_file(self, parts: Sequence[OutputPart], columns: Sequence[str], facts: InputFacts) -> Manifest:
         """Assembled on this machine's disk as any output, then uploaded: the list first, the manifest last."""
-        place = self.destination
+        destination = self.destination
         with tempfile.TemporaryDirectory(prefix="dkernel-") as here:
-            local = Destination(Path(here) / place._name)
+            local = Destination(Path(here) / destination._name)
             with local.stage(self.job) as staging:
                 for part in parts:
                     for name in (part.staged, *([part.rejects] if part.rejected else [])):
                         self.system.get_file(f"{self.folder}/{name}", str(staging.folder / name))
                 manifest = staging.commit(parts, columns, facts)
             names = [manifest.rejects.name] if manifest.rejects else []
-            for name in (*names, place._name, f".{place._name}.manifest.json"):
-                self.system.put_file(str(Path(here) / name), place._beside(name))
-            self._check_copies(posixpath.dirname(place.root), {entry.name: entry.bytes for entry in manifest.files})
+            for name in (*names, destination._name, f".{destination._name}.manifest.json"):
+                self.system.put_file(str(Path(here) / name), destination._beside(name))
+            self._check_copies(
+                posixpath.dirname(destination.root), {entry.name: entry.bytes for entry in manifest.files}
+            )
         return manifest
 
 

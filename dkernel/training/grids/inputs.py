@@ -22,7 +22,7 @@ def _numbers(source: Source) -> list[int]:
     if encoding is None:
         return list(range(source.n_in))
     known = {j for group in encoding.groups for j in group}
-    return sorted({places.start for places in encoding.places.values()} - known)
+    return sorted({places.start for places in encoding.positions.values()} - known)
 
 
 def find_groups(source: Source, one_hot: Sequence[Sequence[str]]) -> Groups:

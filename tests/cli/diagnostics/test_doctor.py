@@ -139,16 +139,16 @@ class Elsewhere(Cluster):
 
 def test_workers_have_to_share_what_they_write_and_nothing_else(job, tmp_path):
     for place in (tmp_path, tmp_path / "new"):
-        copies = replace(job, places={"--scratch": str(place)}, made=["--scratch"])
+        copies = replace(job, folders={"--scratch": str(place)}, made=["--scratch"])
         (finding,) = diagnose(Elsewhere(), copies).findings
         assert (finding.check, finding.where) == ("shared", WORKERS[1])
         assert finding.found.startswith(f"{tmp_path} is another folder")
     of_the_client = {"--out": str(tmp_path), "--checkpoint": str(tmp_path / "new")}
-    assert diagnose(Elsewhere(), replace(job, places=of_the_client, made=["--checkpoint"])).findings == []
+    assert diagnose(Elsewhere(), replace(job, folders=of_the_client, made=["--checkpoint"])).findings == []
 
 
 def test_the_rows_of_cells_need_room_on_the_disk_of_each_worker(job):
-    cells = replace(job, recipe=job.recipe.replace(local="cells"), places={})
+    cells = replace(job, recipe=job.recipe.replace(local="cells"), folders={})
     assert diagnose(Cluster(), cells).findings == []
     (finding,) = diagnose(Cluster({"local_free": 100, "spills": False}), cells).findings
     assert (finding.check, finding.where) == ("disk", WORKERS[1])
