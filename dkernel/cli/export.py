@@ -44,18 +44,10 @@ def export_command(model: str, out: str, dtype: str, debug: bool, **_: Any) -> N
             f"--out: an ONNX graph is written, and {PurePath(out).name} ends in {ending}. Use .onnx."
         )
     from dkernel.model import model_file
-    from dkernel.model.export.onnx import to_onnx, write_onnx
+    from dkernel.model.export.onnx import input_types, to_onnx, write_onnx
 
     graph = to_onnx(model_file.load_model(model), dtype)
-    inputs = ", ".join(f"{value.name} ({_type(value)})" for value in graph.graph.input)
+    inputs = ", ".join(f"{name} ({kind})" for name, kind in input_types(graph).items())
     outputs = ", ".join(value.name for value in graph.graph.output)
     size = write_onnx(graph, out)
     click.echo(f"{mask_urls(out)}: {size:,} bytes, opset {graph.opset_import[0].version}; {inputs} -> {outputs}")
-
-
-def _type(value: Any) -> str:
-    """The type of an input in words."""
-    import onnx
-
-    kind = value.type.tensor_type.elem_type
-    return "text" if kind == onnx.TensorProto.STRING else onnx.helper.tensor_dtype_to_np_dtype(kind).name

@@ -11,6 +11,7 @@ from dkernel.inference.baselines import baselines
 from dkernel.inference.drift import WARNED_COLUMNS, describe, find_drift, measure_moments
 from dkernel.losses.scoring import BY_LOSS
 from dkernel.model.model import Model
+from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import SOLVERS, SolverEntry, early_end
 from dkernel.model.wording import describe_model, format_number
 from dkernel.training.fit import TrainResult
@@ -83,7 +84,7 @@ class FitSummary:
         form = describe_model(recipe, facts, columns)
         asked, held = recipe["scoring"], facts.get("holdout", {})
         # Of a fit to rows of which none are held out, others judge: those of --eval-set (eval_set).
-        own_holdout = recipe.get("holdout") or recipe.get("holdout_by", "random") != "random"
+        own_holdout = recipe.get("holdout") or recipe.get("holdout_by", Recipe.holdout_by) != Recipe.holdout_by
         more_rows = "--holdout 0.3" if own_holdout else "give more in --eval-set (eval_set)"
         rare, share = _rare_classes(labels, facts.get("counts", ()), held.get("rows", math.inf), more_rows)
         checks = {name: text for name, text in lines.items() if name not in CHOICES} | ({"rare": rare} if rare else {})

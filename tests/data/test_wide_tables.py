@@ -113,7 +113,7 @@ def comparisons(p, inferred):
     ):
         wanted = select_columns(tables, request)
         read_types(wanted)
-        encoded_kinds(wanted.columns, [kinds], frozenset(), request, "a.csv")
+        encoded_kinds(wanted.features, [kinds], frozenset(), request, "a.csv")
     return Name.compared
 
 

@@ -75,6 +75,15 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
     return build_graph(model, dtype)
 
 
+def input_types(graph: Any) -> dict[str, str]:
+    """Input of a graph -> the type of its values, "text" or a dtype of numpy."""
+    import onnx
+
+    types = {value.name: value.type.tensor_type.elem_type for value in graph.graph.input}
+    dtype_of = onnx.helper.tensor_dtype_to_np_dtype
+    return {name: "text" if kind == onnx.TensorProto.STRING else dtype_of(kind).name for name, kind in types.items()}
+
+
 def write_onnx(graph: Any, path: str | os.PathLike[str]) -> int:
     """Write a graph to a file, and its tensors to one beside it, `path` + ".data", where they are more than 2 GB.
 
