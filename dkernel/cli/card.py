@@ -1,6 +1,7 @@
 """The page of `dkernel show --markdown` about a model, for people and for a model hub."""
 
 import html
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -35,7 +36,7 @@ def _front_matter(header: Mapping[str, Any]) -> Iterator[str]:
     if figures:
         yield from (
             "model-index:",
-            f"- name: {_quote(header['label'])}",
+            f"- name: {json.dumps(header['label'])}",  # YAML reads JSON
             "  results:",
             "  - task:",
             f"      type: {task}",
@@ -118,10 +119,3 @@ def _escape(value: Any) -> str:
 
 def _count(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else "unknown"
-
-
-def _quote(text: str) -> str:
-    """Quote a text for YAML, which reads JSON."""
-    import json
-
-    return json.dumps(text)

@@ -64,19 +64,18 @@ def _diagnosis(values: Mapping[str, Any], connection: Mapping[str, Any], patienc
     try:
         with client_at(**connection) as client:
             diagnosis = diagnose(client, _job(values, client), patience).as_dict()
-            return diagnosis if client is None else {**_cluster(client, find_dashboard(client)), **diagnosis}
+            if client is not None:
+                cluster = {"scheduler": client.scheduler.address, "dashboard": find_dashboard(client)}
+                diagnosis = {**cluster, **diagnosis}
+            return diagnosis
     except ClusterError as error:
         finding = {"check": "workers", "where": "scheduler", "found": str(error)}
         remedy = "Start a scheduler (dask scheduler), or correct the address."
         return {"processes": {}, "plan": None, "findings": [{**finding, "remedy": remedy}], "limits": {}}
 
 
-def _cluster(client: Any, dashboard: str | None) -> dict[str, Any]:
-    return {"scheduler": client.scheduler.address, "dashboard": dashboard}
-
-
 def _job(values: Mapping[str, Any], client: Any) -> Any:
-    from dkernel.cli.diagnostics.doctor import DoctorRequest as Asked
+    from dkernel.cli.diagnostics.doctor import DoctorRequest
     from dkernel.errors import DKernelError
 
     folders = {f"--{name}": _folder(values[name]) for name in _FILES if values.get(name)}
@@ -92,15 +91,15 @@ def _job(values: Mapping[str, Any], client: Any) -> Any:
         "made": [f"--{name}" for name in _FOLDERS],
     }
     if not values["data"]:
-        return Asked(**asked)
+        return DoctorRequest(**asked)
     try:
         check_outputs()
         recipe = make_recipe(values)
         source, recipe = _open(values, recipe, client)
     except (DKernelError, OSError) as error:
-        return Asked(**asked, trouble=str(error))
+        return DoctorRequest(**asked, trouble=str(error))
     files = sorted({str(Path(path).absolute()) for path in source.files if "://" not in path})
-    return Asked(source, recipe, **asked, files=files)
+    return DoctorRequest(source, recipe, **asked, files=files)
 
 
 def _open(values: Mapping[str, Any], recipe: Any, client: Any) -> Any:

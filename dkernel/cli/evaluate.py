@@ -22,9 +22,8 @@ from dkernel.cli.options import (
     require_options,
     run_options,
 )
-from dkernel.cli.outputs import check_outputs, check_writable
+from dkernel.cli.outputs import check_outputs, check_report
 from dkernel.cli.tables import align_columns
-from dkernel.errors import mask_urls
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
@@ -57,11 +56,7 @@ def evaluate_command(ctx: click.Context, /, **values: Any) -> None:
     from dkernel.cli.run_record import Record
 
     check_outputs()
-    if values["report"]:
-        from dkernel.inference.report import require_matplotlib as can_draw
-
-        can_draw()
-        check_writable("--report", values["report"])
+    check_report(values["report"])
     record = Record(values)
     with record.write_to(values["record"]):
         figures = _evaluate(values, connection, record)
@@ -90,7 +85,9 @@ def _evaluate(values: Mapping[str, Any], connection: Mapping[str, Any], record: 
     record.note(input_fingerprint=source.fingerprint, rows_out=0, **note_rejected(source))
     record.note(figures=figures)
     if values["report"]:
-        _draw(values["report"], model, drawn, record)
+        from dkernel.inference.report import write_test
+
+        record.write_report(values["report"], partial(write_test, model=model, rows=drawn))
     return figures
 
 
@@ -102,18 +99,6 @@ def _importance(model: Any, rows: Any) -> dict[str, dict[str, float]]:
     figures = importances(model, rows)
     order = sorted(figures, key=lambda name: (-figures[name][0], name))
     return {name: dict(zip(("mean", "deviation"), figures[name], strict=True)) for name in order}
-
-
-def _draw(path: str, model: Any, rows: Any, record: "Record") -> None:
-    """Write the page. The figures exist already, so an error here is reported and does not fail the run."""
-    from dkernel.inference.report import write_test
-
-    try:
-        write_test(path, model, rows, record.so_far())
-        record.note(report=path)
-    except Exception as error:
-        record.note(report_error=f"{type(error).__name__}: {error}")
-        click.echo(mask_urls(f"warning: the report {path} could not be written: {error}"), err=True)
 
 
 def _lines(figures: Mapping[str, Any]) -> Iterator[str]:

@@ -458,10 +458,3 @@ def _check_limit(limit: str) -> None:
             f"--memory-limit {limit}: a worker process takes {least} before it has read a row. Give more than "
             f"--memory-limit {least}, or leave --workers out: the threads of one process need it once."
         )
-
-
-def show_progress(values: Mapping[str, Any]) -> Any:
-    """The Progress that was asked for, on stderr."""
-    from dkernel.streaming.progress import Progress
-
-    return Progress("none" if values["quiet"] else values["progress"] or "auto")

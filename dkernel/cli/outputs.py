@@ -83,6 +83,15 @@ def check_model_path(values: Mapping[str, Any], begun: bool = False) -> None:
         raise DataError(f"{out} already exists. Add --overwrite to replace it, or choose another name.")
 
 
+def check_report(path: str | None) -> None:
+    """Refuse the page of --report, if one is asked for, that could not be drawn or written after the work."""
+    if path:
+        from dkernel.inference.report import require_matplotlib
+
+        require_matplotlib()
+        check_writable("--report", path)
+
+
 def check_writable(option: str, path: str) -> None:
     """Find out before the work if something would keep a file from being written after it."""
     from dkernel.data.store import FolderStore, locate

@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +23,6 @@ import click
 from dkernel.cli.diagnostics.follow import DEAD_AFTER, HEARTBEAT
 from dkernel.cli.diagnostics.memory_usage import PeakMemory
 from dkernel.cli.exit_codes import AGAIN, Stopped, exit_code, start_collector
-from dkernel.cli.options import show_progress
 from dkernel.data.store import is_url, locate, write_whole
 from dkernel.data.writers.atomic import write_file
 from dkernel.errors import DKernelError, mask_urls
@@ -150,6 +149,18 @@ class Record:
             if final:
                 click.echo(mask_urls(f"warning: the run record {where} is not written: {error}"), err=True)
 
+    def write_report(self, path: str, write: Callable[..., None]) -> None:
+        """Write a page about the run by `write(path, record=...)`.
+
+        The result exists already, so an error here is reported and does not fail the run.
+        """
+        try:
+            write(path, record=self.so_far())
+            self.note(report=path)
+        except Exception as error:
+            self.note(report_error=f"{type(error).__name__}: {error}")
+            click.echo(mask_urls(f"warning: the report {path} is not written, all else is: {error}"), err=True)
+
     def so_far(self) -> dict[str, Any]:
         """The record at this moment, with the seconds of each phase."""
         if self.progress is not None:
@@ -168,10 +179,12 @@ class Record:
 def open_run(record: Record, values: Mapping[str, Any], connection: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
     """Start the Progress and the Executor that the run options ask for, and note both in the record."""
     from dkernel.streaming.execution.connect import connect, find_dashboard
+    from dkernel.streaming.progress import Progress
 
     start_collector()
     # The last phase ends with its work: a cluster takes a third of a second to close.
-    with connect(**connection) as executor, show_progress(values) as progress:
+    shown = Progress("none" if values["quiet"] else values["progress"] or "auto")
+    with connect(**connection) as executor, shown as progress:
         record.progress, executor.tell = progress, progress.message
         if values.get("scheduler") or values.get("scheduler_file"):  # other workers are processes of this tree
             record.executor = executor

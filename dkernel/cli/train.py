@@ -36,14 +36,13 @@ from dkernel.cli.options import (
     svmlight_options,
     weight_option,
 )
-from dkernel.cli.outputs import check_model_path, check_outputs, check_writable
+from dkernel.cli.outputs import check_model_path, check_outputs, check_report
 from dkernel.errors import mask_urls
 from dkernel.model.parameters import PARAMETERS
 from dkernel.numerics.resource_limits import format_bytes
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
-    from dkernel.inference.summary import FitSummary
     from dkernel.model.recipe import Recipe
     from dkernel.training.checkpoint import Checkpoint
 
@@ -145,11 +144,12 @@ def train_command(ctx: click.Context, /, **values: Any) -> None:
 
     check_fit(values)
     from dkernel.inference.baselines import check as can_compare
+    from dkernel.training.fit import train
 
     can_compare(values["baselines"])
     record = Record(values)
     with record.write_to(default_record(values["out"], values["record"])):
-        lines = _train(values, recipe, connection, record)
+        lines = fit_files(values, recipe, connection, record, train)
     show_fit(values, record, lines)
 
 
@@ -184,11 +184,7 @@ def check_fit(values: Mapping[str, Any]) -> None:
     if (checkpoint := make_checkpoint(values)) is not None:
         checkpoint.check()
     check_model_path(values, checkpoint is not None and checkpoint.holds_a_run)
-    if values["report"]:
-        from dkernel.inference.report import require_matplotlib as can_draw
-
-        can_draw()
-        check_writable("--report", values["report"])
+    check_report(values["report"])
 
 
 def asked_loss(values: Mapping[str, Any]) -> str | None:
@@ -267,11 +263,6 @@ def check_pairs(ctx: click.Context, values: Mapping[str, Any], recipe: "Recipe")
         )
 
 
-def eval_reader(values: Mapping[str, Any], executor: Any) -> Any:
-    """The function that reads the rows of --eval-set; None without them."""
-    return partial(_read_eval_rows, values, executor) if values["eval_set"] else None
-
-
 def _read_eval_rows(values: Mapping[str, Any], executor: Any, source: Any, recipe: "Recipe") -> Any:
     """Read --eval-set as the rows of the source are read; a uniform sample if they are many."""
     from dkernel.data.writers.collisions import find_in_both
@@ -335,12 +326,6 @@ def _convert_positive(recipe: "Recipe", kind: str | None, column: str) -> "Recip
 _TRUTH_WORDS = {"true": True, "false": False, "1": True, "0": False}
 
 
-def _train(values: Mapping[str, Any], recipe: "Recipe", connection: Mapping[str, Any], record: "Record") -> list[str]:
-    from dkernel.training.fit import train
-
-    return fit_files(values, recipe, connection, record, train)
-
-
 def show_fit(values: Mapping[str, Any], record: "Record", lines: Sequence[str]) -> None:
     """Print the summary of a fit, below rows, seconds and memory; or the record as JSON."""
     if values["json"]:
@@ -385,7 +370,7 @@ def fit_files(
                 progress=progress,
                 scratch=scratch_folders(values),
                 checkpoint=make_checkpoint(values),
-                validation=eval_reader(values, executor),
+                validation=partial(_read_eval_rows, values, executor) if values["eval_set"] else None,
             )
         with record.phase("save"):
             digest = save(result.model, values["out"])
@@ -394,26 +379,12 @@ def fit_files(
     with record.phase("baselines"):
         summary = FitSummary.of(result, values.get("baselines", "linear"))
     record.note(resumed_from=result.resumed, form=summary.model, judged=summary.judged)
-    _report_on(values["report"], result, summary, record)
+    if values["report"]:
+        from dkernel.inference.report import write
+
+        with record.phase("report"):
+            record.write_report(values["report"], partial(write, result=result, summary=summary))
     return list(summary.lines(values["verbose"]))
-
-
-def _report_on(path: str | None, result: Any, summary: "FitSummary", record: "Record") -> None:
-    """Write the page about a fit, if one is asked for.
-
-    The model exists already, so an error here is reported and does not fail the run.
-    """
-    if not path:
-        return
-    from dkernel.inference.report import write
-
-    with record.phase("report"):
-        try:
-            write(path, result, summary, record.so_far())
-            record.note(report=path)
-        except Exception as error:
-            record.note(report_error=f"{type(error).__name__}: {error}")
-            click.echo(mask_urls(f"warning: the model is written, and the report {path} is not: {error}"), err=True)
 
 
 def _plan(values: Mapping[str, Any], recipe: "Recipe", connection: Mapping[str, Any]) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from dask.delayed import Delayed
 from numpy.typing import NDArray
 
 from dkernel.data.block import UncheckedBlock, are_whole, chunk_limit, valid_weights
@@ -39,8 +38,7 @@ def without_bad_rows(
     tasks, owners = [], []
     for number, table in enumerate(tables):
         for part, _ in divide(table, chunk_limit(len(columns.features), 8)):
-            key = table.file.key("sift", part, repr(columns), request.classes)
-            tasks.append(Delayed(key, {key: (find_bad_rows, table.file, part, columns, request.classes)}))
+            tasks.append(table.file.task(find_bad_rows, part, columns, request.classes))
             owners.append(number)
     rows: list[list[int]] = [[] for _ in tables]
     lists = [REJECTS.empty_table()]

@@ -75,8 +75,7 @@ def with_numbers(tables: Sequence[FileSchema], columns: ReadColumns, request: Re
     for number, table in enumerate(stepped):
         for part, _ in divide(table, chunk_limit(1, 8)):
             steps = table.rows_of_steps(part)
-            key = table.file.key("weights", part, repr(columns))
-            tasks.append(Delayed(key, {key: (count_weights, table.file, part, columns, steps)}))
+            tasks.append(table.file.task(count_weights, part, columns, steps))
             owners.append((number, table.first_step(part)))
     counted = [np.zeros((table.n_steps, 2), np.int64) for table in stepped]
     for first in range(0, len(tasks), AT_ONCE):

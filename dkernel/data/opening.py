@@ -303,11 +303,7 @@ def _with_encoding(
     if request.encoding is not None or columns.encoded is None:
         return replace(columns, encoding=request.encoding if columns.encoded else None), {}
     limit = chunk_limit(len(columns.features), 8)
-    tasks = []
-    for table in tables:
-        for part, rows in divide(table, limit):
-            key = table.file.key("count", part, rows, repr(columns))
-            tasks.append(Delayed(key, {key: (count_part, table.file, part, columns)}))
+    tasks = [table.file.task(count_part, part, columns) for table in tables for part, _ in divide(table, limit)]
     if not tasks:
         return replace(columns, encoded=None), {}
     coded, where = frozenset(name for table in tables for name in table.coded), tables[0].file.name

@@ -17,9 +17,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from dask.delayed import Delayed
+
 from dkernel.data.file_stamps import date_text, newest_inside, stamp_file
+from dkernel.data.store import explain_address
 from dkernel.data.table_formats import refuse_tables
-from dkernel.data.url_keys import refuse_keys
 from dkernel.errors import DataError, DKernelWarning, RecipeError, UnseenFileError, mask_urls
 
 # ending -> format; the format is also the name of the module that reads it.
@@ -39,12 +41,12 @@ FORMATS = {
     ".svm": "svmlight",
 }
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
-_OTHERS = {
+OTHER_ENDINGS = {
     "an archive: unpack it, and name the files in it": (".zip", ".tar", ".tgz", ".7z", ".rar"),
     "a text of any kind: rename it to .csv if it is a table with a delimiter": (".txt", ".dat", ".data", ".asc"),
     "JSON: write it as Parquet, as by pandas.read_json": (".json", ".jsonl", ".ndjson"),
     "a spreadsheet: save it as CSV, or as Parquet by pandas.read_excel": (".xlsx", ".xls", ".ods"),
-    "a file that pandas or pyarrow read: write it as Parquet": (".feather", ".arrow", ".ipc", ".orc", ".pkl"),
+    "a file that pandas or pyarrow read: write it as Parquet": (".feather", ".arrow", ".ipc", ".orc", ".avro", ".pkl"),
 }
 TEXTS = ("csv", "svmlight")  # formats whose numbers are parsed by every reading; they may be compressed
 
@@ -107,6 +109,11 @@ class File:
         """A name for a task on this file as it is now: the same task, the same name."""
         text = repr((purpose, self.path, self.size, self.stamp, *more))
         return f"dkernel-read-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+    def task(self, function: Callable[..., Any], *arguments: Any) -> Delayed:
+        """The call of a function with this file and these arguments, which have a `repr`: equal calls are one task."""
+        key = self.key(function.__name__, *arguments)
+        return Delayed(key, {key: (function, self, *arguments)})
 
     def check(self, inside: Sequence[str] = ()) -> None:
         """Refuse the file if it is gone or not the one that was opened; of a scratch copy, the original too.
@@ -334,14 +341,9 @@ _UNSEEN = "there is no such file, folder or bucket, or no permission to see it" 
 def _remote(url: str, options: dict[str, Any]) -> _Found:
     import fsspec
 
-    refuse_keys(url)
     try:
-        system, path = fsspec.core.url_to_fs(url, **options)
-    except ImportError as error:
-        extra = "pip install s3fs" if url.startswith(("s3://", "s3a://")) else "Install it with pip"
-        raise DataError(f"{url}: this kind of address needs a package that is missing ({error}). {extra}.") from None
-    except ValueError as error:
-        raise DataError(f"{url}: this kind of address cannot be read ({error}).") from None
+        with explain_address(url):
+            system, path = fsspec.core.url_to_fs(url, **options)
     except OSError as error:  # of an archive that the address names
         raise DataError(f"{url}: {_UNSEEN} ({error}).") from None
     try:
@@ -491,7 +493,7 @@ def _file(path: str, options: Mapping[str, Any]) -> File:
     format_ = FORMATS.get(ending)
     if format_ is None or (compression and format_ not in TEXTS):
         known = ", ".join([*FORMATS, ".csv.gz", ".svmlight.gz"])
-        other = next((f" This is {kind}." for kind, endings in _OTHERS.items() if ending in endings), "")
+        other = next((f" This is {kind}." for kind, endings in OTHER_ENDINGS.items() if ending in endings), "")
         raise DataError(f"{path}: the ending says no format that can be read; known are {known}.{other}")
     if size == 0:
         plain_text = format_ in TEXTS and not compression

@@ -25,8 +25,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dask.delayed import Delayed
-
 from dkernel.data.paths import File
 from dkernel.data.readers.npy import explain_npz_errors
 from dkernel.errors import DataError, RecipeError
@@ -64,12 +62,8 @@ def unpack_all(files: Sequence[File], scratch: Scratch, compute: Callable[..., A
     if not packed:
         return list(files)
     folder = make_scratch_folder(scratch)
-    tasks = []
-    for i in packed:
-        key = files[i].key("unpack", folder)
-        tasks.append(Delayed(key, {key: (unpack, files[i], folder)}))
     result = list(files)
-    for i, copy in zip(packed, compute(*tasks), strict=True):
+    for i, copy in zip(packed, compute(*(files[i].task(unpack, folder) for i in packed)), strict=True):
         copy.check()  # that this process sees it
         result[i] = copy
     return result
@@ -165,12 +159,8 @@ def _opener(compression: str) -> Callable[[BinaryIO], Any]:
         import pyarrow as pa
 
         return lambda packed: pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), "zstd")
-    openers: dict[str, Callable[[BinaryIO], Any]] = {"gz": _gunzip, "bz2": bz2.BZ2File, "xz": lzma.LZMAFile}
+    openers: dict[str, Callable[[BinaryIO], Any]] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
     return openers[compression]
-
-
-def _gunzip(packed: BinaryIO) -> gzip.GzipFile:
-    return gzip.GzipFile(fileobj=packed)
 
 
 def _unpack_npz(file: File, packed: BinaryIO, out: BinaryIO) -> None:

@@ -12,6 +12,7 @@ what has come so far, so there the file comes under a hidden name first.
 import contextlib
 import os
 import posixpath
+import re
 import tempfile
 import uuid
 from abc import ABC, abstractmethod
@@ -22,7 +23,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dkernel.data.url_keys import refuse_keys
 from dkernel.data.writers.atomic import explain_os_error, replacing, staged_name
 from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
 
@@ -30,6 +30,7 @@ OBJECT_STORES = {
     *("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "r2", "hf", "memory"),
 }
 """Protocols of fsspec under which an object is there with all of its bytes or not at all."""
+_KEYS = re.compile(r"\b(s3|s3a|gs|gcs|r2)://[^/]*@")  # no name of a bucket has this sign
 _HEADER_BYTES = 2**20  # that are fetched at one time of a file whose first bytes are read
 
 
@@ -275,9 +276,28 @@ def open_filesystem(url: str) -> tuple[Any, str]:
     """The file system of a URL, and the path in it."""
     import fsspec
 
-    refuse_keys(url)
-    try:
+    with explain_address(url):
         system, path = fsspec.core.url_to_fs(url)
+    return system, str(path).rstrip("/")
+
+
+@contextlib.contextmanager
+def explain_address(url: str) -> Iterator[None]:
+    """Refuse a URL that no file system takes, or with a user or a key before the name of a bucket.
+
+    Examples
+    --------
+    >>> locate("s3://KEY:SECRET@bucket/m.st")[0].names()
+    Traceback (most recent call last):
+    dkernel.errors.DataError: s3://***@bucket: the address of a bucket holds no credentials. Give them ...
+    """
+    if _KEYS.search(url):
+        raise DataError(
+            f"{url}: the address of a bucket holds no credentials. Give them to the client and the workers: variables "
+            "such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role."
+        )
+    try:
+        yield
     except ImportError as error:
         extra = "pip install s3fs" if url.startswith(("s3://", "s3a://")) else "Install it with pip"
         raise UnsupportedError(
@@ -285,7 +305,6 @@ def open_filesystem(url: str) -> tuple[Any, str]:
         ) from None
     except ValueError as error:
         raise UnsupportedError(f"{url}: this kind of address cannot be used ({error}).") from None
-    return system, str(path).rstrip("/")
 
 
 @contextlib.contextmanager

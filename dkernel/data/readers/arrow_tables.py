@@ -71,11 +71,13 @@ def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
 def raw_of_table(table: pa.Table, columns: ReadColumns, describe: RowDescriber) -> UncheckedBlock:
     """The parts of one unit; a missing value in a feature, the label or the weight is refused with its place."""
     kept = table.select(list(columns.kept)) if columns.kept else None
-    for name in bytes_in(table, columns):
-        table = table.set_column(table.column_names.index(name), name, _as_text(table.column(name), name, describe))
-    for name in texts_of_times(table, columns):
-        moments = dates_of_texts(table.column(name), name, describe, columns.time_format(name))
-        table = table.set_column(table.column_names.index(name), name, moments)
+    texts = {name: _as_text(table.column(name), name, describe) for name in bytes_in(table, columns)}
+    table = with_columns(table, texts)
+    times = {
+        name: dates_of_texts(table.column(name), name, describe, columns.time_format(name))
+        for name in texts_of_times(table, columns)
+    }
+    table = with_columns(table, times)
     used, may_miss = _plain(table, columns), frozenset(columns.features if columns.fills else ())
     for name, column in zip(used.column_names, used.columns, strict=True):
         if column.null_count and name not in may_miss:

@@ -23,7 +23,7 @@ from dkernel.data.readers.csv_fields import (
     split_fields,
 )
 from dkernel.data.readers.csv_schema import read_schema as read_schema
-from dkernel.data.readers.text_dates import NULLS, dates_of_texts, no_dates, without_words
+from dkernel.data.readers.text_dates import NULLS, no_dates, without_words
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError, MissingLabelError
 from dkernel.numerics.validation import RowDescriber
@@ -44,7 +44,7 @@ def read_part(file: File, part: FilePart, columns: ReadColumns, describe: RowDes
             raise MissingLabelError(
                 f"{describe(empty)}, column {columns.label!r}: the label is missing. {WITHOUT_THEM}"
             )
-    read = _with_types(table, columns, describe)
+    read = _with_nulls(table, columns)
     return replace(raw_of_table(read, columns, describe), kept=_kept_columns(data, table, header, columns))
 
 
@@ -72,7 +72,7 @@ def read_valid(file: File, part: FilePart, columns: ReadColumns, describe: RowDe
             bad[i] = True
     rows = rows[~bad]
     table = _parse(file, fields, rows, header, types)
-    read = _with_types(table, columns, describe)
+    read = _with_nulls(table, columns)
     kept = _kept_columns(fields.rows.join(rows), table, header, columns)
     raw = replace(raw_of_table(read, columns, describe), kept=kept)
     return FilteredRows(raw, rows, refused, fields.rows)
@@ -136,15 +136,10 @@ def _show(word: bytes) -> str:
     return repr(text if len(text) <= 60 else text[:60] + "...")
 
 
-def _with_types(table: pa.Table, columns: ReadColumns, describe: RowDescriber) -> pa.Table:
-    """The table with nulls where categories are missing, and with dates and durations in place of their texts."""
-    changed = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if columns.is_time(name):
-            changed[name] = dates_of_texts(column, name, describe, columns.time_format(name))
-        elif columns.is_category(name):
-            changed[name] = without_words(column, NULLS)
-    return with_columns(table, changed)
+def _with_nulls(table: pa.Table, columns: ReadColumns) -> pa.Table:
+    """The table with nulls where categories are missing."""
+    categories = filter(columns.is_category, table.column_names)
+    return with_columns(table, {name: without_words(table.column(name), NULLS) for name in categories})
 
 
 def _kept_columns(data: bytes, table: pa.Table, header: Header, columns: ReadColumns) -> pa.Table | None:

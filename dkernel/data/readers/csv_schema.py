@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from dask.delayed import Delayed
 
 from dkernel.data.arrow import is_bytes
 from dkernel.data.file_schema import FileSchema, ReadOptions
@@ -45,8 +44,7 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     label = None if request.label_as == "text" else request.label
     for file, header in zip(files, headers, strict=True):
         asked = (label, request.keep, request.scan_bytes, PIECE_ROWS, request.lenient, known, request.label_as)
-        key = file.key("scan", *asked, header.delimiter, header.start)
-        tasks.append(Delayed(key, {key: (scan, file, header, *asked)}))
+        tasks.append(file.task(scan, header, *asked))
     tables: list[FileSchema] = list(request.compute(*tasks))
     if label == request.label:
         return tables

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from dask.delayed import Delayed
 from numpy.typing import NDArray
 
 from dkernel.data.block import UncheckedBlock
@@ -60,11 +59,7 @@ class PartCounts:
 
 def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
     """Rows and indices by one counting task a file; then one width for all."""
-    tasks = []
-    for file in files:
-        asked = (request.scan_bytes, PIECE_ROWS, request.lenient)
-        key = file.key("count", *asked)
-        tasks.append(Delayed(key, {key: (count, file, *asked)}))
+    tasks = [file.task(count, request.scan_bytes, PIECE_ROWS, request.lenient) for file in files]
     counted = list(request.compute(*tasks))
     base, p = _width(files, counted, request)
     rows, stored = sum(sum(counts.steps) for counts in counted), sum(counts.stored for counts in counted)

@@ -7,6 +7,7 @@ format is one class and one line in it.
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,36 +16,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dkernel.data.arrow import column_array, open_parquet
+from dkernel.data.paths import COMPRESSIONS, FORMATS, OTHER_ENDINGS
 from dkernel.data.writers.csv import Csv
 from dkernel.data.writers.format import Format, is_number_type, is_text
 from dkernel.errors import DataError, UnsupportedError
 
 # Rows of a Parquet row group or a Zarr chunk: a constant, so that the bytes depend on the rows alone.
 ROW_GROUP = 131072
-# Formats of files that are not written: a folder of such a name would only be a puzzle to its finder.
-_NOT_WRITTEN = (
-    ".gz",
-    ".npz",
-    ".h5",
-    ".hdf5",
-    ".svmlight",
-    ".libsvm",
-    ".svm",
-    ".bz2",
-    ".xz",
-    ".zst",
-    ".zip",
-    ".tsv",
-    ".txt",
-    ".feather",
-    ".arrow",
-    ".json",
-    ".jsonl",
-    ".xlsx",
-    ".orc",
-    ".avro",
-    ".pkl",
-)
+_KNOWN_ENDINGS = {*FORMATS, *COMPRESSIONS, *chain.from_iterable(OTHER_ENDINGS.values())}
+"""Endings of files: a folder of such a name would only be a puzzle to its finder."""
 
 
 def gather_tables(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -264,7 +244,7 @@ OUTPUT_FORMATS |= dict.fromkeys((".pq", ".parq"), OUTPUT_FORMATS[".parquet"])
 def choose_format(path: Path) -> Format:
     """The format that an output's name asks for; a folder of Parquet files for a name with no ending of its own."""
     ending = path.suffix.lower()
-    if ending in _NOT_WRITTEN:
+    if ending in _KNOWN_ENDINGS - OUTPUT_FORMATS.keys():
         raise UnsupportedError(
             f"{path.name}: {ending} files are not written. Choose a name that ends in .parquet, .csv, .npy or .zarr, "
             "or a name without an ending for a folder of Parquet files."
