@@ -1,6 +1,6 @@
 """`dkernel export`: a model as a file that other programs run."""
 
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 import click
@@ -32,11 +32,8 @@ def export_command(model: str, out: str, dtype: str, debug: bool, **_: Any) -> N
     dkernel export model.safetensors --out model.onnx
     dkernel export model.safetensors --dtype float64 --out model.onnx
     """
-    from dkernel.data.store import is_url
     from dkernel.errors import mask_urls
 
-    if not is_url(out) and not Path(out).absolute().parent.is_dir():
-        raise click.UsageError(f"--out: the folder {Path(out).parent} does not exist. Make it first.")
     check_outputs()
     check_writable("--out", out)
     if (ending := PurePath(out).suffix) not in ("", ".onnx"):

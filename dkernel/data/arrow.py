@@ -4,7 +4,7 @@ Arrow's own ways import pandas first, 0.3 s of every worker, and know names in U
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -78,6 +78,27 @@ def pick_rows(table: pa.Table, rows: NDArray[Any]) -> pa.Table:
         plain = pa.schema([field.with_type(_VIEWS.get(field.type, field.type)) for field in table.schema])
         return pick_rows(table.cast(plain), rows).cast(table.schema)
     return table.filter(pa.array(rows)) if rows.dtype == bool else table.take(rows)
+
+
+def cut_tables(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """The rows of tables in tables of so many, but for the last.
+
+    Examples
+    --------
+    >>> table = pa.table({"a": range(6)})
+    >>> [len(each) for each in cut_tables([table[:1], table[1:5], table[5:]], 4)]
+    [4, 2]
+    """
+    waiting, n = [], 0
+    for table in tables:
+        waiting.append(table)
+        n += len(table)
+        while n >= rows:
+            joined = pa.concat_tables(waiting)
+            yield joined[:rows]
+            waiting, n = [joined[rows:]], n - rows
+    if n:
+        yield pa.concat_tables(waiting)
 
 
 def is_bytes(kind: pa.DataType) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dask.base import is_dask_collection
 
+from dkernel.data.arrow import cut_tables
 from dkernel.data.paths import File, expand
 from dkernel.data.scratch import Scratch, make_scratch_folder
 from dkernel.errors import DataError
@@ -76,22 +77,6 @@ def read_frames(rows: Any) -> Iterator[Any]:
             yield batch.to_pandas()
 
 
-def _groups(reader: "pa.RecordBatchReader") -> "Iterator[pa.Table]":
-    """The rows in tables of GROUP_ROWS, the last one of what is left, in one piece each."""
-    import pyarrow as pa
-
-    batches, n = [], 0
-    for batch in reader:
-        batches.append(batch)
-        n += batch.num_rows
-        while n >= GROUP_ROWS:
-            table = pa.Table.from_batches(batches, reader.schema)
-            yield table[:GROUP_ROWS].combine_chunks()
-            batches, n = table[GROUP_ROWS:].to_batches(), n - GROUP_ROWS
-    if n:
-        yield pa.Table.from_batches(batches, reader.schema).combine_chunks()
-
-
 def store_stream(rows: Any, scratch: Scratch) -> File:
     """The rows of a stream as a Parquet file on scratch, whose name follows its content: equal rows, equal files."""
     import pyarrow as pa
@@ -103,9 +88,10 @@ def store_stream(rows: Any, scratch: Scratch) -> File:
     try:
         try:
             reader = open_reader(rows)
+            batches = (pa.Table.from_batches([batch], reader.schema) for batch in reader)
             with pa.parquet.ParquetWriter(path, reader.schema) as writer:
-                for group in _groups(reader):
-                    writer.write_table(group)
+                for group in cut_tables(batches, GROUP_ROWS):
+                    writer.write_table(group.combine_chunks())
                     n += len(group)
         except pa.ArrowException as error:
             raise DataError(f"The rows of the {type(rows).__name__} cannot be kept as Parquet ({error}).") from None

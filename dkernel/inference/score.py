@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from itertools import islice
 from typing import Any
 
@@ -24,7 +24,7 @@ from dask.local import get_sync
 
 from dkernel.data import Block, Source, Unit
 from dkernel.data.bad_rows import SHOWN_ROWS
-from dkernel.data.encoding.unseen import Counted, UnseenValues, unseen_values
+from dkernel.data.encoding.unseen import Counted, UnseenValues
 from dkernel.data.rejected_rows import describe_rejected
 from dkernel.data.usable_files import check_bad_files
 from dkernel.data.writers.collisions import Location, check_apart
@@ -383,7 +383,8 @@ def score_part(
 def _unseen(model: Model, blocks: Sequence[Block]) -> Counted:
     """The values of some blocks that are missing or that training never saw."""
     marks = [block.marks for block in blocks if block.marks is not None]
-    return unseen_values(model.reading, marks) if marks else {}
+    unseen = (UnseenValues.of(model.reading, each, 0) for each in marks)
+    return reduce(UnseenValues.merge, unseen, UnseenValues()).counts
 
 
 def _without(graph: Mapping[str, Any], key: str, rows: Sequence[int], reason: str) -> Sequence[Block]:

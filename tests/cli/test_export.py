@@ -44,7 +44,7 @@ def test_mistakes(run_to, model, tmp_path):
     for code, words, arguments in [
         (2, "Missing option '-o' / '--out'", [model]),
         (65, "absent", [tmp_path / "absent", "--out", out]),
-        (2, "does not exist", [model, "--out", tmp_path / "no" / "m.onnx"]),
+        (65, "the folder is not there", [model, "--out", tmp_path / "no" / "m.onnx"]),
         (2, "ends in .joblib", [model, "--out", tmp_path / "m.joblib"]),
     ]:
         done = run_to("export", *arguments, code=code)

@@ -126,8 +126,9 @@ _FIELDS: dict[str, Any] = {
     "error": str,
     "model_sha256": str,
     "job": dict,
+    "seconds": dict,
+    "progress": dict,
 }
-_FIELDS |= {"seconds": dict, "progress": dict}
 _PROGRESS: dict[str, Any] = {"phase": str, "rows": int, "total_rows": int | None, "seconds": int | float}
 _PROGRESS |= {"rows_per_second": int | float, "seconds_left": int | float | None}
 

@@ -1,7 +1,8 @@
 """Counts of the values that training never saw, and the warning about columns that hold hardly any others."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,12 +24,7 @@ def add_counts(one: Counted, other: Counted) -> dict[str, dict[str, int]]:
     >>> add_counts({"missing": {"x": 1}}, {"missing": {"x": 2, "y": 1}})
     {'missing': {'x': 3, 'y': 1}}
     """
-    total = {word: dict(columns) for word, columns in one.items()}
-    for word, columns in other.items():
-        mine = total.setdefault(word, {})
-        for name, n in columns.items():
-            mine[name] = mine.get(name, 0) + n
-    return total
+    return {word: dict(Counter(one.get(word)) + Counter(other.get(word))) for word in {**one, **other}}
 
 
 @dataclass(frozen=True)
@@ -78,14 +74,6 @@ class UnseenValues:
                 UnknownCategoriesWarning,
                 stacklevel=3,
             )
-
-
-def unseen_values(encoding: Encoding | None, marks: Sequence[NDArray[np.int8] | None]) -> Counted:
-    """The counts of the values of some blocks with a mark."""
-    total: Counted = {}
-    for some in marks if encoding is not None else ():
-        total = add_counts(total, encoding.count_marks(some))  # type: ignore[union-attr]
-    return total
 
 
 def describe_counts(counts: Counted) -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dkernel.data.arrow import column_array, open_parquet
+from dkernel.data.arrow import column_array, cut_tables, open_parquet
 from dkernel.data.paths import COMPRESSIONS, FORMATS, OTHER_ENDINGS
 from dkernel.data.writers.csv import Csv
 from dkernel.data.writers.format import Format, is_number_type, is_text
@@ -202,26 +202,12 @@ class Zarr(Format):
             dtype = str if is_text(kind) else np.dtype(kind.to_pandas_dtype())
             arrays[name] = group.create_array(name, shape=(rows,), chunks=(ROW_GROUP,), dtype=dtype)
         first = 0
-        for table in _slice(row_groups(parts)):
+        for table in cut_tables(row_groups(parts), ROW_GROUP):
             for name, array in arrays.items():
                 array[first : first + table.num_rows] = _to_numpy(table, name, self.ending)
             first += table.num_rows
         for array in arrays.values():
             array.resize((first,))  # the shape says how many rows were written, not how many should have been
-
-
-def _slice(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Cut the rows into tables of ROW_GROUP rows, but for the last."""
-    rest: pa.Table | None = None
-    for table in gather_tables(tables):
-        whole = table if rest is None else pa.concat_tables([rest, table])
-        first = 0
-        while whole.num_rows - first >= ROW_GROUP:
-            yield whole.slice(first, ROW_GROUP)
-            first += ROW_GROUP
-        rest = whole.slice(first)
-    if rest is not None and rest.num_rows:
-        yield rest
 
 
 def _to_numpy(table: pa.Table, name: str, ending: str) -> np.ndarray:

@@ -138,22 +138,31 @@ class PartWriter:
         """
         folder, form = Path(self.folder), self.format
         attempt = folder / staged_name(f"part-{self.index:05d}")
-        passed = _Passed(tables, form, folder)
-        rejected = 0 if refused is None else len(refused)
+        rows, rejected = 0, 0 if refused is None else len(refused)
+
+        def check_tables() -> Iterator[pa.Table]:
+            nonlocal rows
+            for number, table in enumerate(tables):
+                if number == 0:
+                    form.check(table.schema)
+                form.check_rows(table, folder)
+                rows += table.num_rows
+                yield table
+
         try:
             if rejected < self.rows or not self.rows:
-                form.stage(passed, attempt)
+                form.stage(check_tables(), attempt)
             else:
                 attempt.touch(exist_ok=False)
-            if passed.rows + rejected != self.rows:
+            if rows + rejected != self.rows:
                 raise DataError(
-                    f"Part {self.index} for {folder} has {passed.rows + rejected} rows where {self.rows} were counted "
+                    f"Part {self.index} for {folder} has {rows + rejected} rows where {self.rows} were counted "
                     "before the reading began: an input file changed meanwhile. Run the command again when the input "
                     "no longer changes."
                 )
-            check_rows(folder, form.count_part(attempt) if passed.rows else 0, passed.rows)
+            check_rows(folder, form.count_part(attempt) if rows else 0, rows)
             sync(attempt)
-            part = OutputPart(self.index, passed.rows, *file_digest(attempt))
+            part = OutputPart(self.index, rows, *file_digest(attempt))
             if refused is not None and rejected:
                 listed = to_csv(refused)
                 part = replace(part, rejected=rejected, rejects_sha256=hashlib.sha256(listed).hexdigest())
@@ -170,21 +179,6 @@ class PartWriter:
             with contextlib.suppress(OSError):
                 attempt.unlink(missing_ok=True)
         return part
-
-
-class _Passed:
-    """Tables on their way to a writer: they are checked, and their rows are counted."""
-
-    def __init__(self, tables: Iterable[pa.Table], form: Format, folder: Path) -> None:
-        self.tables, self.form, self.folder, self.rows = tables, form, folder, 0
-
-    def __iter__(self) -> Iterator[pa.Table]:
-        for number, table in enumerate(self.tables):
-            if number == 0:
-                self.form.check(table.schema)
-            self.form.check_rows(table, self.folder)
-            self.rows += table.num_rows
-            yield table
 
 
 def check_rows(path: Any, written: int, read: int) -> None:
