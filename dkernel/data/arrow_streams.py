@@ -11,17 +11,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet
 from dask.base import is_dask_collection
 
 from dkernel.data.arrow import cut_tables
 from dkernel.data.paths import File, expand
 from dkernel.data.scratch import Scratch, make_scratch_folder
 from dkernel.errors import DataError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 GROUP_ROWS = 131_072  # rows of a row group, whatever the library's batches: they decide the chunks, and so the bits
 
@@ -57,10 +56,8 @@ def list_data(data: Any) -> list[Any]:
     return listed
 
 
-def open_reader(rows: Any) -> "pa.RecordBatchReader":
+def open_reader(rows: Any) -> pa.RecordBatchReader:
     """The batches of a stream, in their order."""
-    import pyarrow as pa
-
     if hasattr(rows, "to_pyarrow_batches"):  # Ibis, whose Arrow stream is made of the whole table
         return rows.to_pyarrow_batches()
     if not hasattr(rows, "collect_batches"):
@@ -79,9 +76,6 @@ def read_frames(rows: Any) -> Iterator[Any]:
 
 def store_stream(rows: Any, scratch: Scratch) -> File:
     """The rows of a stream as a Parquet file on scratch, whose name follows its content: equal rows, equal files."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
     folder = make_scratch_folder(scratch)
     staged = tempfile.mkdtemp(prefix=".stream-", dir=folder)
     path, n = os.path.join(staged, "rows.parquet"), 0

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dkernel.data.encoding import Encoding
@@ -17,10 +18,6 @@ from dkernel.numerics.layout import Layout
 from dkernel.numerics.rows import bytes_of_rows
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.numerics.validation import RowDescriber
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # The kinds of a column, as the reader sees it; "other" (lists, bytes, ...) can only be kept. "digits" is text that is
 # all numbers but would not come back from them (007, 3.50): numbers to compute with, text to carry.
@@ -51,8 +48,8 @@ class Block:
     X: NDArray[Any]
     y: NDArray[Any] | None = None
     weight: NDArray[np.float64] | None = None
-    kept: "pa.Table | None" = None
-    refused: "pa.Table | None" = None
+    kept: pa.Table | None = None
+    refused: pa.Table | None = None
     marks: NDArray[np.int8] | None = None
 
     @property
@@ -85,11 +82,7 @@ def concatenate_blocks(blocks: Sequence[Block]) -> Block:
 
     def tables(name: str) -> Any:
         parts = [table for block in blocks if (table := getattr(block, name)) is not None]
-        if not parts:
-            return None
-        import pyarrow as pa
-
-        return pa.concat_tables(parts)
+        return pa.concat_tables(parts) if parts else None
 
     return Block(arrays("X"), arrays("y"), arrays("weight"), tables("kept"), tables("refused"), arrays("marks"))
 
@@ -104,7 +97,7 @@ class UncheckedBlock:
     X: Any
     label: NDArray[Any] | None = None
     weight: NDArray[Any] | None = None
-    kept: "pa.Table | None" = None
+    kept: pa.Table | None = None
     marks: NDArray[np.int8] | None = None
 
     def encode(self, encoding: Encoding | None, dtype: str, first: int | None = None) -> "UncheckedBlock":
@@ -417,6 +410,6 @@ def cut_blocks(
     return tuple(blocks)
 
 
-def _slice_rows(table: "pa.Table", first: int, n: int) -> "pa.Table":
+def _slice_rows(table: pa.Table, first: int, n: int) -> pa.Table:
     # A slice would carry the whole table along whenever it is sent.
     return table if n == table.num_rows else filter_rows(table, np.arange(first, first + n))

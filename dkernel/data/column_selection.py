@@ -1,6 +1,7 @@
 """Columns of features, label, weight and kept ones: decided once, by name, for all files together."""
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -116,8 +117,6 @@ def _by_number(table: FileSchema, request: ReadOptions) -> ReadOptions:
     """Negative numbers of columns that have no names, counted from the end."""
     if not table.numbered:
         return request
-    from dataclasses import replace
-
     p = sum(name.isdigit() for name in table.kinds)
 
     def known(name: str) -> str:

@@ -23,6 +23,7 @@ from dkernel.data.file_stamps import date_text, newest_inside, stamp_file
 from dkernel.data.store import explain_address
 from dkernel.data.table_formats import refuse_tables
 from dkernel.errors import DataError, DKernelWarning, RecipeError, UnseenFileError, mask_urls
+from dkernel.numerics.validation import nearest_name
 
 # ending -> format; the format is also the name of the module that reads it.
 FORMATS = {
@@ -325,8 +326,6 @@ def _local(path: str) -> _Found:
 
 def _nearby(path: str) -> str:
     """A hint at the data files and folders that lie where there is no file of this name."""
-    from dkernel.numerics.validation import nearest_name
-
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         return ""

@@ -25,6 +25,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import pyarrow as pa
+
 from dkernel.data.paths import File
 from dkernel.data.readers.npy import explain_npz_errors
 from dkernel.errors import DataError, RecipeError
@@ -156,8 +158,6 @@ def _opener(compression: str) -> Callable[[BinaryIO], Any]:
     if not compression:
         return nullcontext
     if compression == "zst":
-        import pyarrow as pa
-
         return lambda packed: pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), "zstd")
     openers: dict[str, Callable[[BinaryIO], Any]] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
     return openers[compression]

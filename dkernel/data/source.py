@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from dask.delayed import Delayed
 from dask.local import get_sync
+from dask.tokenize import tokenize
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
@@ -180,8 +181,6 @@ class Source:
     @property
     def token(self) -> str:
         """Names what reading gives: files or arrays, and which of their columns; `fingerprint` names files alone."""
-        from dask.tokenize import tokenize
-
         return str(tokenize([unit.task.key for unit in self.units]))
 
     def _chunks(self) -> Iterator[tuple[str, int]]:

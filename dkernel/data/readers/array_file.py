@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dkernel.data.arrow import as_native
@@ -165,8 +166,6 @@ def _features(
 
 
 def _table(names: Sequence[str], values: Sequence[NDArray[Any]]) -> Any:
-    import pyarrow as pa
-
     return pa.table({name: _arrow(array) for name, array in zip(names, values, strict=True)})
 
 
@@ -200,16 +199,10 @@ def fill_block(values: Sequence[NDArray[Any]], rows: int, dtype: str) -> NDArray
 
 
 def _kept_table(columns: ReadColumns, column: Callable[[str], NDArray[Any]]) -> Any:
-    if not columns.kept:
-        return None
-    import pyarrow as pa
-
-    return pa.table({name: _arrow(column(name)) for name in columns.kept})
+    return _table(columns.kept, list(map(column, columns.kept))) if columns.kept else None
 
 
 def _arrow(values: NDArray[Any]) -> Any:
-    import pyarrow as pa
-
     native = as_native(values)
     if native.dtype.kind in "OTUS":
         try:
