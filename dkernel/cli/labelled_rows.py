@@ -15,13 +15,13 @@ from dkernel.cli.options import (
     connect_arguments,
     data_setting,
     exclude_option,
+    format_arguments,
+    format_options,
     note_rejected,
     print_config,
     require_options,
     scratch_folders,
     scratch_option,
-    svmlight_arguments,
-    svmlight_options,
 )
 from dkernel.cli.outputs import check_model_path, check_outputs
 from dkernel.errors import MissingColumnError, mask_urls
@@ -44,7 +44,7 @@ labelled_options = combine(
     allow_extra_option,
     scratch_option(help="Folder for unpacked copies that every worker sees."),
     bad_rows_option,
-    svmlight_options,
+    format_options,
 )
 """Options that `open_labelled` reads."""
 
@@ -97,7 +97,7 @@ def _open(
         **reading_arguments(model),
         max_bad_rows=values["max_bad_rows"],
         scratch=scratch_folders(values),
-        **svmlight_arguments(values),
+        **format_arguments(values),
         allow_extra=values["allow_extra"],
         known=model.known_columns,
         label_as=label_as,

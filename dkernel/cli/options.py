@@ -239,7 +239,7 @@ bad_rows_option = data_setting(
     usual=True,
     help="Omit and list up to N bad rows.",
 )
-svmlight_options = combine(
+format_options = combine(
     data_setting(
         "--n-features",
         type=click.IntRange(min=1),
@@ -297,7 +297,7 @@ def note_rejected(source: Any) -> dict[str, Any]:
     return {**counts, "rejects": listed} if listed else counts
 
 
-def svmlight_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
+def format_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
     """Give the options of files as arguments of `open_source`."""
     based = {"auto": None, "yes": True, "no": False}[values["zero_based"]]
     if values["delimiter"] is not None and len(values["delimiter"].encode()) != 1:

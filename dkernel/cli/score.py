@@ -20,6 +20,8 @@ from dkernel.cli.options import (
     coverage_option,
     data_setting,
     exclude_option,
+    format_arguments,
+    format_options,
     group_option,
     output_setting,
     overwrite_option,
@@ -28,8 +30,6 @@ from dkernel.cli.options import (
     run_options,
     scratch_folders,
     scratch_option,
-    svmlight_arguments,
-    svmlight_options,
 )
 from dkernel.cli.outputs import check_outputs
 from dkernel.errors import mask_urls
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 )
 @overwrite_option(help="Replace an existing output.")
 @scratch_option(help="Folder for unpacked copies that every worker sees. Default: beside --out.")
-@svmlight_options
+@format_options
 @run_options
 @click.pass_context
 def score_command(ctx: click.Context, /, **values: Any) -> None:
@@ -116,7 +116,7 @@ def _score(values: Mapping[str, Any], connection: Mapping[str, Any], record: "Re
         "allow_extra": values["allow_extra"],
         "exclude": values["exclude"] or (),
         "scratch": scratch_folders(values),
-        **svmlight_arguments(values),
+        **format_arguments(values),
     }
     with open_run(record, values, connection) as (progress, executor):
         result, source = score_files(

@@ -20,6 +20,8 @@ from dkernel.cli.options import (
     connect_arguments,
     count_bad_rows,
     exclude_option,
+    format_arguments,
+    format_options,
     label_option,
     model_setting,
     note_rejected,
@@ -32,8 +34,6 @@ from dkernel.cli.options import (
     scratch_folders,
     scratch_option,
     setting,
-    svmlight_arguments,
-    svmlight_options,
     weight_option,
 )
 from dkernel.cli.outputs import check_model_path, check_outputs, check_report
@@ -81,7 +81,7 @@ row_options = combine(
         "rows that a worker stores, of cells or of sorted data, its local folder."
     ),
     bad_rows_option,
-    svmlight_options,
+    format_options,
 )
 checkpoint_option = partial(setting, "--checkpoint", type=FOLDER, metavar="DIR", usual=True)
 resume_option = setting("--resume", is_flag=True, usual=True, help="Continue from --checkpoint, if it holds anything.")
@@ -240,7 +240,7 @@ def open_rows(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None)
         max_bad_rows=values["max_bad_rows"],
         label_as=_label_as(recipe),
         scratch=scratch_folders(values),
-        **svmlight_arguments(values),
+        **format_arguments(values),
     )
 
 
@@ -285,7 +285,7 @@ def _read_eval_rows(values: Mapping[str, Any], executor: Any, source: Any, recip
         encoding=source.encoding,
         label_as="text" if source.label_kind == "text" else "numbers",
         scratch=scratch_folders(values),
-        **svmlight_arguments(values),
+        **format_arguments(values),
     )
     if both := find_in_both(judges.files, source.files):
         raise DataError(f"{both} is among DATA and --eval-set: rows that are learned from do not judge. Give others.")

@@ -81,7 +81,7 @@ def pick_rows(table: pa.Table, rows: NDArray[Any]) -> pa.Table:
 
 
 def cut_tables(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """The rows of tables in tables of so many, but for the last.
+    """Cut the rows of tables into tables of `rows` rows each, but for the last.
 
     Examples
     --------

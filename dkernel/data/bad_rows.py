@@ -100,8 +100,8 @@ def find_bad_rows(
     except DataError:
         pass  # read again, row by row
     valid = valid_rows(file, part, columns, describe)
-    odd = {int(valid.rows[i]): why for i, why in _bad_values(valid.raw, columns, classes).items()}
-    refused = {**odd, **valid.refused}
+    unusable = {int(valid.rows[i]): why for i, why in _bad_values(valid.raw, columns, classes).items()}
+    refused = {**unusable, **valid.refused}
     where = file.name, part.first_row
     return [part.first_row + row for row in sorted(refused)], list_rejected(valid.lines, where, refused)
 

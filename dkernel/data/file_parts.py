@@ -61,28 +61,33 @@ def count_weights(
 
 
 def read_unit(
-    file: File, part: FilePart, columns: ReadColumns, rows: tuple[int, ...], odd: Sequence[int] = (), reason: str = ""
+    file: File,
+    part: FilePart,
+    columns: ReadColumns,
+    rows: tuple[int, ...],
+    excluded: Sequence[int] = (),
+    reason: str = "",
 ) -> tuple[Block, ...]:
     """The blocks of one unit, checked; runs on a worker.
 
-    Read again with `odd`, the numbers of some rows of the blocks, they are without these, which `reason` refuses.
+    Read again with `excluded`, the numbers of some rows of the blocks, they are without these, for this `reason`.
     """
     file.check()
     describe = partial(describe_file_row, file.name, part.first_row)
     first = None if columns.label is None else part.number
     try:
         try:
-            if odd:
+            if excluded:
                 raise DataError(reason)
             raw = read_file_part(file, part, columns, describe).encode(columns.encoding, columns.dtype, first)
             describe_remaining = _describe_remaining(describe, part)
             blocks = cut_blocks(raw, rows, columns.layout, describe_remaining, columns.label, columns.weight)
         except DataError:
-            if not (columns.quarantine or odd):
+            if not (columns.quarantine or excluded):
                 raise
             valid = valid_rows(file, part, columns, describe)
             valid = replace(valid, raw=valid.raw.encode(columns.encoding, columns.dtype, first))
-            blocks = cut_good_rows(valid, rows, columns, describe, (file.name, part.first_row), odd, reason)
+            blocks = cut_good_rows(valid, rows, columns, describe, (file.name, part.first_row), excluded, reason)
     except FileNotFoundError as error:
         raise file.error_of_missing(error) from None
     if file.local:

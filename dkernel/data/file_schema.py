@@ -140,7 +140,7 @@ class FileSchema:
 
 @dataclass(frozen=True)
 class ReadColumns:
-    """Columns that are read from every file: `features` are in order; `kinds` are of all that are named.
+    """Columns that are read from every file: `features` in their order; `kinds` are of all that are named.
 
     `objects` are the features that are no numbers. `encoded` says of each feature whether it is a "number", a "date",
     a "duration" or a "category", where `encoding` makes inputs of them, once it has been learned. `date_formats` are of

@@ -59,7 +59,7 @@ def cut_good_rows(
     columns: ReadColumns,
     describe: RowDescriber,
     where: tuple[str, int],
-    odd: Sequence[int] = (),
+    excluded: Sequence[int] = (),
     reason: str = "",
 ) -> tuple[Block, ...]:
     """The checked blocks of the good rows, with the list of the bad ones.
@@ -68,7 +68,7 @@ def cut_good_rows(
     ----------
     rows : of the chunks of the whole unit; those of the blocks are fewer
     where : name of the file, and how many of its rows are before the unit
-    odd : good rows, by their numbers among these, that are bad for another reason, `reason`
+    excluded : good rows, by their numbers among these, that are bad for another reason, `reason`
     """
     if len(valid.rows) + len(valid.refused) != sum(rows) or len(valid.raw.X) != len(valid.rows):
         raise DataError(
@@ -76,8 +76,8 @@ def cut_good_rows(
             "file changed or is damaged."
         )
     infinite = not_finite(valid.raw.X, columns, columns.inputs)
-    finite = [i for i in range(len(valid.rows)) if i not in infinite] if odd else []
-    infinite |= {finite[i]: _largest(valid.raw.X, finite[i], reason, columns) for i in odd}
+    finite = [i for i in range(len(valid.rows)) if i not in infinite] if excluded else []
+    infinite |= {finite[i]: _largest(valid.raw.X, finite[i], reason, columns) for i in excluded}
     refused = {**valid.refused, **{int(valid.rows[i]): refusal for i, refusal in infinite.items()}}
     good = np.ones(len(valid.rows), bool)
     good[list(infinite)] = False
