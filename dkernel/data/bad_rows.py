@@ -84,7 +84,7 @@ def _describe(rejected: pa.Table, what: str) -> str:
 
 
 def find_bad_rows(
-    file: File, part: FilePart, columns: ReadColumns, classes: Sequence[Any] | None = None
+    file: File, part: FilePart, columns: ReadColumns, classes: Sequence[Any] | None
 ) -> tuple[list[int], pa.Table]:
     """The numbers in the file of the bad rows of one part, and the list of them; runs on a worker.
 
@@ -106,9 +106,7 @@ def find_bad_rows(
     return [part.first_row + row for row in sorted(refused)], list_rejected(valid.lines, where, refused)
 
 
-def _bad_values(
-    raw: UncheckedBlock, columns: ReadColumns, classes: Sequence[Any] | None = None
-) -> dict[int, RejectedRow]:
+def _bad_values(raw: UncheckedBlock, columns: ReadColumns, classes: Sequence[Any] | None) -> dict[int, RejectedRow]:
     """The rows with a number that no fit can use, or a label that is no class, the first in each."""
     refused: dict[int, RejectedRow] = {}
     if classes and raw.label is not None and (raw.label.dtype.kind == "U") == isinstance(classes[0], str):

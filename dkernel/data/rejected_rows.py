@@ -59,8 +59,8 @@ def cut_good_rows(
     columns: ReadColumns,
     describe: RowDescriber,
     where: tuple[str, int],
-    excluded: Sequence[int] = (),
-    reason: str = "",
+    excluded: Sequence[int],
+    reason: str,
 ) -> tuple[Block, ...]:
     """The checked blocks of the good rows, with the list of the bad ones.
 

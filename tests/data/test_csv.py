@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dkernel.data import open_source
-from dkernel.data.file_schema import FilePart, ReadColumns
+from dkernel.data.file_schema import FilePart, ReadColumns, ReadOptions
 from dkernel.data.paths import expand
 from dkernel.data.readers.csv import read_part
 from dkernel.data.readers.csv_fields import Header
@@ -29,7 +29,7 @@ tables = st.lists(st.tuples(numbers, numbers, cells), min_size=1, max_size=12)
 def in_ranges(path: Path, scan_bytes: int, step_rows: int) -> tuple[list[list[float]], list[str]]:
     """The rows as units of one step each would read them."""
     file = expand(path)[0]
-    header = _header(file)
+    header = _header(file, ReadOptions())
     found = scan(file, header, None, ("text",), scan_bytes, step_rows)
     assert sum(found.steps) == found.rows
     columns = ReadColumns(("a", "b"), None, None, ("text",), "float64", {"a": "float", "b": "float", "text": "text"})
@@ -188,7 +188,7 @@ def test_bad_text_is_refused_with_its_place(tmp_path: Path, text: str | bytes, m
 
 def test_header_with_quotes_and_tabs(tmp_path: Path) -> None:
     path = written(tmp_path, '"a\nb"\tc\n1\t2\n', "t.tsv")
-    assert _header(expand(path)[0]) == Header(("a\nb", "c"), 8, "\t", 2)
+    assert _header(expand(path)[0], ReadOptions()) == Header(("a\nb", "c"), 8, "\t", 2)
     assert read(path)[0].tolist() == [[1, 2]]
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dkernel.data import open_source
-from dkernel.data.file_schema import FilePart, ReadColumns
+from dkernel.data.file_schema import FilePart, ReadColumns, ReadOptions
 from dkernel.data.opening import read_unit
 from dkernel.data.paths import expand
 from dkernel.data.readers.csv_schema import _header, scan
@@ -38,7 +38,7 @@ def read(paths, columns, **options):
 def in_ranges(path: Path, folder: str, scan_bytes: int, step_rows: int):
     """The same of one CSV file, as units of one small step each would read them."""
     (file,) = unpack_all(expand(path), Scratch(folder), dask.compute)
-    found = scan(file, _header(file), None, ("id", "text"), scan_bytes, step_rows, True)
+    found = scan(file, _header(file, ReadOptions()), None, ("id", "text"), scan_bytes, step_rows, True)
     kinds = {"a": "float", "b": "float", "id": "text", "text": "text"}
     columns = ReadColumns(("a", "b"), None, None, ("id", "text"), "float32", kinds, "csv", True)
     blocks: list = []

@@ -126,7 +126,7 @@ def matrix(table: Any, dtype: str) -> Any:
         raise of_other_kind(odd, table[odd].dropna().iloc[0]) from None
 
 
-def column_arrays(table: Any, columns: Sequence[str] | None = None) -> Iterator[NDArray[Any]]:
+def column_arrays(table: Any, columns: Sequence[str] | None) -> Iterator[NDArray[Any]]:
     """The arrays that a table consists of: of a frame those of its columns.
 
     Parameters

@@ -62,7 +62,7 @@ def _is_neutral(name: str, value: Any, dtype: Any) -> bool:
     return bool(np.all(np.isnan(value)))
 
 
-def table_of_members(file: File, members: Sequence[Member], exclude: Sequence[str] = ()) -> FileSchema:
+def table_of_members(file: File, members: Sequence[Member], exclude: Sequence[str]) -> FileSchema:
     """The content of the file as one table; its `extra` is the key of the matrix ('' is a key, None is no matrix)."""
     matrix = _matrix(file, members)
     flat = [m for m in members if m is not matrix and _is_column(m)]

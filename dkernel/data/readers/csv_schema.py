@@ -54,8 +54,7 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     ]
 
 
-def _header(file: File, request: ReadOptions | None = None) -> Header:
-    request = request or ReadOptions()
+def _header(file: File, request: ReadOptions) -> Header:
     data, size = b"", 64 * 1024  # read first, for the header; doubled until its end is there
     delimiter = request.delimiter or ("\t" if file.suffix == ".tsv" else ",")
     while True:

@@ -134,7 +134,7 @@ def dates_of_texts(column: Any, name: str, describe: RowDescriber, form: str = "
     return times
 
 
-def no_dates(column: Any, form: str = "") -> dict[int, str]:
+def no_dates(column: Any, form: str) -> dict[int, str]:
     """The rows whose text is no date or time, or no duration, with the reason; missing values are allowed."""
     texts = _as_texts(column)
     return _find_wrong(texts, _read_times(texts, form), form)
