@@ -341,7 +341,7 @@ def _remote(url: str, options: dict[str, Any]) -> _Found:
     import fsspec
 
     try:
-        with explain_address(url):
+        with explain_address(url, DataError):
             system, path = fsspec.core.url_to_fs(url, **options)
     except OSError as error:  # of an archive that the address names
         raise DataError(f"{url}: {_UNSEEN} ({error}).") from None

@@ -282,8 +282,8 @@ def open_filesystem(url: str) -> tuple[Any, str]:
 
 
 @contextlib.contextmanager
-def explain_address(url: str) -> Iterator[None]:
-    """Refuse a URL that no file system takes, or with a user or a key before the name of a bucket.
+def explain_address(url: str, kind: type[DKernelError] = UnsupportedError) -> Iterator[None]:
+    """Refuse a URL that no file system takes, by an error of this kind, or with a key before the name of a bucket.
 
     Examples
     --------
@@ -300,11 +300,9 @@ def explain_address(url: str) -> Iterator[None]:
         yield
     except ImportError as error:
         extra = "pip install s3fs" if url.startswith(("s3://", "s3a://")) else "Install it with pip"
-        raise UnsupportedError(
-            f"{url}: this kind of address needs a package that is missing ({error}). {extra}."
-        ) from None
+        raise kind(f"{url}: this kind of address needs a package that is missing ({error}). {extra}.") from None
     except ValueError as error:
-        raise UnsupportedError(f"{url}: this kind of address cannot be used ({error}).") from None
+        raise kind(f"{url}: this kind of address cannot be used ({error}).") from None
 
 
 @contextlib.contextmanager

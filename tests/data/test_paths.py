@@ -55,7 +55,7 @@ def test_a_file_whose_name_looks_like_a_glob(tmp_path: Path) -> None:
         ("empty", "holds no data files"),
         ("nested", "holds folders"),
         ("a.parquet.gz", "the ending says no format"),
-        ("nothere://x/a.npy", "cannot be read"),
+        ("nothere://x/a.npy", "cannot be used"),
         ("zzz", r"There are: 'a\.parquet\.gz', 'empty', 'nested', 'train\.npy'\.$"),
         (
             "zzz.parquet.gz",
