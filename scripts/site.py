@@ -40,6 +40,8 @@ SETTINGS = {
     "html_theme": "pydata_sphinx_theme",
     "html_theme_options": {"header_links_before_dropdown": 10, "show_prev_next": False},
     "html_show_sourcelink": False,
+    "html_static_path": ["static"],
+    "html_css_files": ["site.css"],
     "myst_heading_anchors": 4,
     "default_role": "code",
     "autodoc_default_options": {"members": True, "inherited-members": "BaseEstimator"},
@@ -48,6 +50,15 @@ SETTINGS = {
     "numpydoc_show_class_members": False,
     "suppress_warnings": ["ref.ref", "ref.term"],  # what is inherited refers to pages of scikit-learn
 }
+STYLE = """
+dl.field-list { grid-template-columns: minmax(0, 1fr) !important; }
+dd dt { flex-wrap: wrap; }
+h1, .sig, .classifier, .pre { overflow-wrap: anywhere; }
+.pre { white-space: pre-wrap !important; }
+"""
+"""Breaks long names and types, which a phone does not show otherwise; the theme's own rules are as strong."""
+UNITS = re.compile(r"(?<=\d) (?=%|(s|min|MiB|GiB)\b)")
+"""The space between a number and its unit."""
 MARKS = re.compile(r"`[^`]*`|(?<=\w)_(?!\w)|[|*]|(?<=^[A-Z])\.")
 """Code, and what is plain text in a docstring and a mark in reStructuredText."""
 
@@ -60,11 +71,18 @@ def public_names() -> list[str]:
 
 
 def copy_pages(place: Path) -> None:
-    """Copy the files that git knows, and append to each page of the menu the list of those under it."""
+    """Copy the files that git knows, and append to each page of the menu the list of those under it.
+
+    Tables are narrower on the site than on GitHub: there a number and its unit stay in one line.
+    """
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     for name in filter(None, listed.stdout.split("\0")):
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, place / name)
+        if name.endswith(".md"):
+            lines = (ROOT / name).read_text(encoding="utf-8").split("\n")
+            lines = [UNITS.sub("\u00a0", line) if line.startswith("|") else line for line in lines]
+            (place / name).write_text("\n".join(lines), encoding="utf-8")
     menu = [line.split() for line in MENU.replace("\n  ", " ").strip().splitlines()]
     lists = {page: [f"/{each}" for each in under] for _, page, *under in menu if under}
     for page, under in [("README", [f"{title} </{page}>" for title, page, *_ in menu]), *lists.items()]:
@@ -102,6 +120,8 @@ def build(place: Path, out: Path) -> int:
     from sphinx.application import Sphinx
 
     shutil.rmtree(out, ignore_errors=True)
+    (place / "static").mkdir()
+    (place / "static" / "site.css").write_text(STYLE)
     app = Sphinx(place, None, out, place / ".trees", "html", SETTINGS, status=None, warningiserror=True)
     app.connect("autodoc-process-docstring", escape, priority=100)  # before numpydoc
     app.add_lexer("mermaid", TextLexer)  # a diagram that GitHub alone draws

@@ -137,13 +137,14 @@ def _lines(diagnosis: Mapping[str, Any]) -> Iterator[str]:
     yield from _table(diagnosis["processes"])
     if diagnosis["plan"] is not None:
         words = dict(format_plan(diagnosis["plan"]))
-        yield "\nplan: " + "; ".join(words[name] for name in ("rows", "model", "memory", "time"))
+        yield "\nplan: " + "; ".join(f"{name} {words[name]}" for name in ("rows", "model", "memory", "time"))
     if diagnosis["limits"]:
         named = ", ".join(f"{name} {seconds:g} s" for name, seconds in diagnosis["limits"].items())
         yield f"\nlimits of the cluster that are shorter than --cluster-timeout: {named}"
     findings = diagnosis["findings"]
     if not findings:
-        yield f"\nNo problem found: {len(CHECKS)} checks, {len(diagnosis['processes'])} process(es)."
+        count = len(diagnosis["processes"])
+        yield f"\nNo problem found: {len(CHECKS)} checks, {count} process{'es' * (count > 1)}."
         return
     yield f"\n{len(findings)} finding{'s' * (len(findings) > 1)}:"
     for number, finding in enumerate(findings, 1):

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.losses.losses import signs
 from dkernel.losses.metrics import (
     ScoreHistogram,
     area_under_curve,
@@ -102,7 +103,7 @@ def _simpler(model: Model, targets: Targets, which: str) -> dict[str, FitFunctio
     """The models to compare with, the simplest first."""
     fits: dict[str, FitFunction] = {}
     if which != "off":
-        fits["constant"] = partial(_constant, targets)
+        fits["constant"] = partial(_constant, targets, model.facts.get("counts"))
         if not model.objects and len(model.inputs) <= MOST_LINEAR_COLUMNS:
             fits["linear"] = partial(_linear, targets)
     if which == "all" and not model.objects and len(model.intercept) == targets.outputs:
@@ -207,10 +208,16 @@ def _how_sure(model: Model, rows: _JudgedRows, S: F64) -> dict[str, float]:
     return {"probability": SURE_SHARE, "share": share, "error": wrong}
 
 
-def _constant(targets: Targets, sample: Block, X: Any) -> F64:
-    """Scores of the most frequent class, or of the mean."""
+def _constant(targets: Targets, counts: Sequence[float] | None, sample: Block, X: Any) -> F64:
+    """Scores of the most frequent class of all rows, or of the mean.
+
+    The rows beside a fold have fewer of the class that is most frequent in it: of equal classes they name a wrong one.
+    """
     assert sample.y is not None
-    scores = np.average(_to_numbers(targets, sample.y), axis=0, weights=sample.weight)
+    if counts is None:
+        scores = np.average(_to_numbers(targets, sample.y), axis=0, weights=sample.weight)
+    else:
+        scores = signs(np.array([np.argmax(counts)]), len(counts))[0]
     return np.tile(scores, (len(X), 1))
 
 

@@ -219,7 +219,9 @@ def verdict(judged: Mapping[str, Any], name: str) -> str:
     """
     other, figure = judged[name], judged["figure"]
     text = "the mean" if figure == "rmse" else "the most frequent class"
-    what = SIMPLER[name] or (f"always {judged['most_frequent']}" if judged.get("most_frequent") else text)
+    what = SIMPLER[name].replace("a ", "another " if "linear" in judged.get("no_simpler", ()) else "a ") or (
+        f"always {judged['most_frequent']}" if judged.get("most_frequent") else text
+    )
     gain, error = other["gain"], other["gain_error"]
     what += f" ({', '.join([format_figure(figure, other['value']), *_ranking(judged, other)])})"
     if judged["rows"] < LEAST_CLEAR_ROWS or abs(gain) <= CLEAR * error:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # the help of the command has the words of the table, and loa
     from dkernel.losses.loss import Loss
 
 FEW_ROWS = 4096  # that are solved exactly: their Gram matrix is 128 MiB, and factoring it takes a second or so
-SEEN = 1e-3  # a fit that ends with scores this far from the optimum is reported
+SEEN = 0.01  # of a margin or a deviation of the label: a fit that ends this far from its optimum is reported
 
 
 @dataclass(frozen=True)

@@ -267,7 +267,7 @@ def _fit_ways(known: Fit, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
     for together in by_stage.values():
         fit(together, chosen)
     if chosen.fallback is not None and all(each.machine is None for each in fitted):
-        run.progress.message(f"no local stage gains anything: {chosen.fallback.text} are fitted too")
+        run.progress.message(f"the local stage gains nothing: {chosen.fallback.text} are fitted too")
         fit([chosen.fallback], chosen)
     best = fitted[find_best([each.losses for each in fitted])] if len(fitted) > 1 else fitted[0]
     if reached < inf or len(fitted) > 1:

@@ -32,7 +32,7 @@ def test_a_sound_machine(run_to, data, tmp_path):
     )
     assert "No problem found" in result.stdout
     assert "client" in result.stdout
-    assert "plan: 3,000 of" in result.stdout
+    assert "plan: rows 3,000 of" in result.stdout
     assert list(tmp_path.iterdir()) == []
 
 

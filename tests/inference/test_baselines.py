@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dkernel import KernelClassifier
 from dkernel.data import from_arrays
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.inference import baselines as baseline
@@ -42,6 +43,14 @@ def test_rings_are_not_linear(curved):
     assert found["model"]["value"] == pytest.approx(wrong.mean())
     assert found["linear"]["gain"] == pytest.approx(found["linear"]["value"] - found["model"]["value"])
     assert "boosted" not in found
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_one_class_of_equal_ones_is_wrong_for_all_others(classes):
+    X = np.random.default_rng(0).standard_normal((150, 2))
+    result = KernelClassifier("gaussian").fit(X, np.arange(150) % classes)._finished[0]
+    assert len(result.folds) > 1
+    assert baselines(result)["constant"]["value"] == pytest.approx(1 - 1 / classes)
 
 
 def test_the_error_of_a_difference_is_that_of_its_pairs(straight):

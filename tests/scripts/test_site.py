@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import dkernel
+from tests.chromium import PROGRAM, look_at, start_chromium
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD_ONE = """
@@ -20,6 +21,10 @@ write_api(Path(sys.argv[1]), ["KernelClassifier"])
 (Path(sys.argv[1]) / "README.md").write_text("# Home\\n\\n```{toctree}\\napi/index\\n```\\n")
 sys.exit(build(Path(sys.argv[1]), Path(sys.argv[2])))
 """
+BEYOND = """(() => {
+    const page = document.querySelector(".bd-article-container");
+    return page.scrollWidth - page.clientWidth;
+})()"""
 
 
 def run(*arguments):
@@ -40,6 +45,9 @@ def test_the_page_of_a_class_has_its_parameters(tmp_path):
     for name, parameter in signature(dkernel.KernelClassifier).parameters.items():
         assert f"{name}={parameter.default!r}" in text_of(page)
         assert f"<strong>{name}</strong>" in page.read_text()
+    if PROGRAM is not None:
+        with start_chromium(tmp_path / "profile") as address:
+            assert look_at(address, page.as_uri(), 400, script=BEYOND) == 0
 
 
 @pytest.mark.slow
@@ -48,6 +56,7 @@ def test_the_site_has_every_page_and_name(tmp_path):
     for name in set(dkernel.__all__) - {"__version__"}:
         assert f'id="dkernel.{name}"' in (tmp_path / "api" / f"{name}.html").read_text() or name == "errors"
     assert "Python in ten lines" in text_of(tmp_path / "index.html")
+    assert re.search(r"<td><p>\d+\.\d\u00a0%</p></td>", (tmp_path / "index.html").read_text())
     assert re.search(r"\bMore\b.*\bSpectrumKernel\b", text_of(tmp_path / "api" / "index.html"), re.DOTALL)
     assert (
         5 < len(set(re.findall(r'"nav-link nav-internal" href="(\S+)"', (tmp_path / "index.html").read_text()))) <= 10

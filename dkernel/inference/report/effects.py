@@ -62,7 +62,7 @@ def columns_by_importance(parts: Parts) -> list[tuple[str, float]]:
 def dependences(parts: Parts, names: Sequence[str]) -> list[Dependence]:
     """Partial dependence on the columns, before their encoding: of numbers, parts of dates and values of categories.
 
-    As many as fill lines of three pictures, or of two.
+    As many as fill lines of three pictures, or of two: four of five.
     """
     model, rows = parts[0]
     X = rows.X[:MOST_VARIED]
@@ -83,7 +83,7 @@ def dependences(parts: Parts, names: Sequence[str]) -> list[Dependence]:
                 order = np.argsort([-row[0] for row in answers], kind="stable")
                 values, answers = [values[i] for i in order], [answers[i] for i in order]
             found.append(Dependence(title, values, np.array(answers)))
-    return found[: len(found) if len(found) < 3 else len(found) // 3 * 3][:MOST_DEPENDENCES]
+    return found[: 4 if len(found) == 5 else MOST_DEPENDENCES]
 
 
 def _settings(column: NumberColumn | CategoryColumn, inputs: NDArray[Any]) -> Iterator[tuple[str, Any, list[Any]]]:
@@ -103,7 +103,7 @@ def _settings(column: NumberColumn | CategoryColumn, inputs: NDArray[Any]) -> It
             yield f"{name}, hour (UTC)", np.arange(24.0), [midnight + hour * HOUR for hour in range(24)]
         yield f"{name}, weekday", WEEKDAYS, [values + (day - weekday) * 24 * HOUR for day in range(7)]
         return
-    grid = np.quantile(values, np.linspace(0.02, 0.98, 25))
+    grid = np.quantile(values, np.linspace(0.02, 0.98, 25), method="nearest")  # 0 and 1 have nothing between them
     codes = [level for level in column.levels if grid[0] < level < grid[-1]]
     grid = np.unique([*grid, *codes])
     if len(grid) > 1:

@@ -1,6 +1,7 @@
 """The page of a report: HTML with its style and its pictures inside, no script, nothing to load."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from html import escape
@@ -47,6 +48,7 @@ summary { cursor: pointer; padding: 10px 0; border-top: 1px solid var(--line); }
 p { margin: 4px 0; color: var(--soft); overflow-wrap: anywhere; }
 .tiles { display: grid; grid-template-columns: repeat(4, 1fr); gap: 16px; margin: 16px 0; }
 .grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(340px, 100%), 1fr)); gap: 16px; }
+.grid:has(> :nth-child(4):last-child) { grid-template-columns: repeat(auto-fit, minmax(min(460px, 100%), 1fr)); }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 12px 16px; margin: 0; }
 .flow { columns: 2 460px; column-gap: 16px; }
 .flow > .card { break-inside: avoid; margin-bottom: 16px; }
@@ -62,8 +64,9 @@ tr:first-child > * { border-top: 0; }
 td { overflow-wrap: anywhere; }
 th { color: var(--soft); font-weight: 400; }
 .number td, .number th + th { text-align: right; }
-.pairs th { width: 40%; }
-.bars th { width: 38%; color: inherit; }
+.pairs th { width: 30%; }
+.bars th { width: 38%; color: inherit; overflow-wrap: anywhere; }
+code { font: inherit; white-space: nowrap; }
 .bars td + td { text-align: right; white-space: nowrap; padding-right: 0; width: 1%; }
 .bars i { display: block; height: 11px; margin-top: 5px; background: var(--blue); border-radius: 2px; }
 .many { font-size: 9px; }
@@ -99,7 +102,7 @@ def page(result: Any, summary: FitSummary, record: Mapping[str, Any]) -> str:
         _tiles(tiles),
         _flow(top),
         _dependences(model, parts, lost),
-        _fold(chain(details, _identity(result, record))),
+        _fold(chain(details, _identity(result, summary, record))),
     ]
     return _document(model, record, f"{model.facts['rows']:,} rows of {_paths(record)}", body)
 
@@ -261,7 +264,7 @@ def _dependences(model: Any, parts: Parts, lost: Bars) -> str:
             f"{'probability' if model.has_probabilities else 'share'} of {names[0] if not names[1:] else 'each class'}"
         )
     rows = min(len(parts[0][1].X), MOST_VARIED)
-    note = f"Mean {what} if one column has a value in all of {rows:,} rows; the most important column first."
+    note = f"Mean {what} of {rows:,} rows if all have one value of a column; the most important column first."
     every = np.concatenate([effect.answers.ravel() for effect in effects])
     margin = 0.05 * (float(np.ptp(every)) or 1.0)
     ends = (float(every.min()) - margin, float(every.max()) + margin)
@@ -343,14 +346,15 @@ def _resources(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
     measured = [
         (f"measured peak, {text}", format_bytes(record[name])) for name, text in peaks.items() if record.get(name)
     ]
-    yield _table("Plan and peaks", [*format_plan(result.plan), *measured])
+    plan = [(name, text) for name, text in format_plan(result.plan) if name != "to change"]
+    yield _table("Plan and peaks", [*plan, *measured])
 
 
-def _identity(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
+def _identity(result: Any, summary: FitSummary, record: Mapping[str, Any]) -> Iterator[str]:
     recipe = {name: value for name, value in result.model.recipe.to_dict().items() if value is not None}
-    yield _table("Recipe", [(name.replace("_", " "), _plain(value)) for name, value in recipe.items()])
-    if result.chosen:
-        yield _table("Chosen settings", list(result.chosen.items()))
+    yield _table("Recipe", [(name, _plain(value)) for name, value in recipe.items()])
+    if summary.choices:
+        yield _table("Chosen settings", list(summary.choices.items()))
     run = [("data", ", ".join(map(str, record.get("paths", []))))]
     names = ("model_sha256", "input_fingerprint", "recipe_sha256", "config_sha256", "executor", "started", "host")
     run += [(name.replace("_", " "), str(record[name])) for name in names if record.get(name)]
@@ -370,8 +374,9 @@ def _box(title: str, inside: str) -> str:
 
 
 def _table(title: str, rows: Texts) -> str:
-    """Names and what they are."""
+    """Names and what they are; the name of an option stays in one line."""
     lines = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
+    lines = re.sub(r"--[a-z][a-z-]*", r"<code>\g<0></code>", lines)
     return _box(title, f'<table class="pairs">{lines}</table>')
 
 
@@ -386,7 +391,7 @@ def _bars(title: str, rows: Bars, write: Callable[[float], str], notes: Sequence
     """Names, each with a bar and its number."""
     most = max((value for _, value in rows), default=0) or 1.0
     lines = "".join(
-        f"<tr><th>{escape(figures.short(name, 26))}</th>"
+        f"<tr><th>{escape(figures.short(name, 60))}</th>"
         f'<td><i style="width: {100 * max(value, 0) / most:.1f}%"></i></td><td>{write(value)}</td></tr>'
         for name, value in rows
     )

@@ -86,11 +86,11 @@ def format_ticks(axis: Any, as_text: Callable[[float, Any], str]) -> None:
 
 
 def thousands(value: float, _: Any = None) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.6g}"
 
 
 def percent(value: float, _: Any = None) -> str:
-    return f"{100 * value:.3g} %"
+    return f"{100 * value:.6g} %"
 
 
 def legend_below(axes: Any) -> None:

@@ -43,6 +43,15 @@ def test_a_partial_dependence_is_the_function(machine, rows):
     assert np.abs(centred - (wave - wave.mean())).max() < 0.3
 
 
+@pytest.mark.parametrize("columns", range(1, 8))
+def test_no_picture_is_alone_or_shows_a_value_that_no_row_has(columns):
+    few = RNG.integers(0, 2, (40, columns)).astype(np.float32)
+    model = KernelRegressor("gaussian", n_components=8).fit(few, few.sum(axis=1)).model_
+    found = dependences([(model, Block(few, None))], list(model.places))
+    assert len(found) == {5: 4, 7: 6}.get(columns, columns)
+    assert {value for each in found for value in each.values} == {0, 1}
+
+
 def test_raw_columns_are_varied_before_their_encoding():
     """A number with holes, a text and a date had no partial dependence: each has several inputs."""
     n = 3000

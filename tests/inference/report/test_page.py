@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 
@@ -96,6 +97,14 @@ def test_the_page_is_whole_in_itself_and_has_the_figures_of_its_kind(kind, drawn
     assert "m&lt;b&gt;.safetensors" in text
     assert len(text) < 500_000
     assert [path.name for path in drawn(kind).parent.iterdir()] == ["r.html"]
+
+
+def test_what_to_check_is_said_once_and_options_stay_in_one_line(results, tmp_path):
+    summary = replace(FitSummary.of(results["two"]), checks={"ordered": "judge by the last (--holdout-by time:t)"})
+    write(tmp_path / "r", results["two"], summary, RECORD)
+    said = (tmp_path / "r").read_text().split("judge by the last (<code>--holdout-by</code> time:t)")
+    assert len(said) == 2
+    assert "judge by" not in "".join(said)
 
 
 def test_equal_fits_draw_equal_pages(results, drawn, tmp_path):
