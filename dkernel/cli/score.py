@@ -144,22 +144,16 @@ def _score(values: Mapping[str, Any], connection: Mapping[str, Any], record: "Re
 def _summary(out: str, result: Any, seconds: float) -> str:
     from dkernel.data.encoding.unseen import describe_counts
 
-    if _nothing_new(result):
-        return _line(out, result, seconds)
+    if result.skipped and not result.parts:
+        n = len(result.bad_files)
+        known = f" ({n} known bad file{'s were' if n > 1 else ' was'} left out)" if n else ""
+        return f"No file is new since the last run{known}: {out} was not written."
     bad = [f"left out: {reason}" for reason in result.bad_files.values()]
     return "\n".join([_line(out, result, seconds), *(f"  {line}" for line in (*describe_counts(result.filled), *bad))])
 
 
-def _nothing_new(result: Any) -> bool:
-    return bool(result.skipped and not result.parts)
-
-
 def _line(out: str, result: Any, seconds: float) -> str:
     rejected = f"; {result.rejected:,} bad rows were omitted: {result.rejects}" if result.rejected else ""
-    if _nothing_new(result):
-        n = len(result.bad_files)
-        known = f" ({n} known bad file{'s were' if n > 1 else ' was'} left out)" if n else ""
-        return f"No file is new since the last run{known}: {out} was not written."
     if result.skipped:
         return f"{out} is already complete: {result.rows:,} rows{rejected}. Nothing was done."
     taken = f", {result.reused} of {result.parts} parts from the run before" if result.reused else ""

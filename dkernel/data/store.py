@@ -153,15 +153,11 @@ class FolderStore(Store):
     def has(self, name: str) -> bool:
         return (self.folder / name).exists()
 
-    @contextlib.contextmanager
-    def reading(self, name: str, all_of_it: bool = True) -> Iterator[BinaryIO]:  # noqa: ARG002
-        with open(self.folder / name, "rb") as file:
-            yield file
+    def reading(self, name: str, all_of_it: bool = True) -> AbstractContextManager[BinaryIO]:  # noqa: ARG002
+        return open(self.folder / name, "rb")
 
-    @contextlib.contextmanager
-    def replacing(self, name: str) -> Iterator[BinaryIO]:
-        with replacing(self.folder / name) as file:
-            yield file
+    def replacing(self, name: str) -> AbstractContextManager[BinaryIO]:
+        return replacing(self.folder / name)
 
     def remove(self, name: str) -> None:
         (self.folder / name).unlink(missing_ok=True)

@@ -113,17 +113,16 @@ def _look(file: File) -> FileSchema:
             twice = next(n for n in names if names.count(n) > 1)
             raise DataError(f"{file.name}: the column {twice!r} occurs twice; every column needs a name of its own.")
         index, coded = _of_pandas(schema)
+        groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
         return FileSchema(
             file,
             {field.name: kind_of_type(field.type) for field in schema},
             footer.num_rows,
-            steps=tuple(footer.row_group(i).num_rows for i in range(footer.num_row_groups)),
+            steps=tuple(group.num_rows for group in groups),
             indices=index,
             coded=coded,
             types={field.name: field.type for field in schema},
-            width=-(-sum(footer.row_group(i).total_byte_size for i in range(footer.num_row_groups)) // footer.num_rows)
-            if footer.num_rows
-            else 0,
+            width=-(-sum(group.total_byte_size for group in groups) // max(1, footer.num_rows)),
         )
 
 

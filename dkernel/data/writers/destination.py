@@ -116,23 +116,20 @@ class Destination:
 
         Refuses whatever else stands there. What a kill left of the last steps of a commit is finished here.
         """
-        with explain_os_errors(self.path):
-            return self._complete(job)
-
-    def _complete(self, job: Mapping[str, str]) -> Manifest | None:
-        restore(self.path)
-        if not self.path.exists() or is_empty_folder(self.path):
-            return None
         staged = self._staging(job) / "manifest.json"
-        for candidate in (self._manifest, staged):
-            manifest = read_manifest(candidate)
-            if manifest is not None and manifest.job == dict(job) and self._holds(manifest):
-                if candidate == staged:
-                    os.replace(staged, self._manifest)
-                    sync(self.path.parent)
-                self._sweep(manifest)
-                return manifest
-        self._check_replaceable(job)
+        with explain_os_errors(self.path):
+            restore(self.path)
+            if not self.path.exists() or is_empty_folder(self.path):
+                return None
+            for candidate in (self._manifest, staged):
+                manifest = read_manifest(candidate)
+                if manifest is not None and manifest.job == dict(job) and self._holds(manifest):
+                    if candidate == staged:
+                        os.replace(staged, self._manifest)
+                        sync(self.path.parent)
+                    self._sweep(manifest)
+                    return manifest
+            self._check_replaceable(job)
         return None
 
     def _holds(self, manifest: Manifest) -> bool:
