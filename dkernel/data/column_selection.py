@@ -18,7 +18,7 @@ def select_columns(tables: Sequence[FileSchema], request: ReadOptions) -> ReadCo
     """The columns to read of every table, or a DataError naming file and column."""
     first = tables[0]
     if sparse := next(filter(None, (table.sparse for table in tables)), None):
-        return _of_sparse(tables, sparse, request)
+        return _select_sparse(tables, sparse, request)
     request = _by_number(first, request)
     _check_named(first, request, {name for table in tables for name in table.kinds})
     _check_roles(first, request)
@@ -80,7 +80,7 @@ def _encode_kinds(tables: Sequence[FileSchema], columns: Sequence[str], request:
     return encoded_kinds(columns, kinds, coded, request, tables[0].file.name) if kinds or request.encoding else None
 
 
-def _of_sparse(tables: Sequence[FileSchema], columns: RangeNames, request: ReadOptions) -> ReadColumns:
+def _select_sparse(tables: Sequence[FileSchema], columns: RangeNames, request: ReadOptions) -> ReadColumns:
     """Choose the columns of files whose rows stay sparse: their features are taken all together, and have numbers."""
     first = tables[0]
     for table in tables:

@@ -123,7 +123,7 @@ def matrix(table: Any, dtype: str) -> Any:
         return fill_block(list(map(_numbers, columns)), len(table), dtype)
     except (TypeError, ValueError):
         odd = next(name for name, dtype_of in table.dtypes.items() if not is_of_numbers(dtype_of))
-        raise of_other_kind(odd, table[odd].dropna().iloc[0]) from None
+        raise explain_other_kind(odd, table[odd].dropna().iloc[0]) from None
 
 
 def column_arrays(table: Any, columns: Sequence[str] | None) -> Iterator[NDArray[Any]]:
@@ -232,7 +232,7 @@ def types_in(X: Any, j: int) -> str:
     return "text" if types == ["str"] else f"values of type {' and '.join(types)}"
 
 
-def of_other_kind(name: Any, value: Any, kind: str = "number") -> DataError:
+def explain_other_kind(name: Any, value: Any, kind: str = "number") -> DataError:
     """The error that some rows have another type than the others, or those of the training, which have this kind."""
     there = "numbers" if kind == "number" else kind_name(kind)
     return DataError(
@@ -262,7 +262,7 @@ def to_table(
             if kinds[name] in TIMES and (kind == "text" or (formats.get(name) and kind in NUMBERS)):
                 arrays[-1] = dates_of_texts(arrays[-1], name, "row {} of X".format, form)
             elif arrays[-1].null_count < len(column):
-                raise of_other_kind(name, arrays[-1].drop_null()[0].as_py(), kinds[name])
+                raise explain_other_kind(name, arrays[-1].drop_null()[0].as_py(), kinds[name])
             else:
                 arrays[-1] = pa.nulls(len(column))
     return pa.table(arrays, names=list(columns))

@@ -112,7 +112,7 @@ def _look(file: File) -> FileSchema:
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
             raise DataError(f"{file.name}: the column {twice!r} occurs twice; every column needs a name of its own.")
-        index, coded = _of_pandas(schema)
+        index, coded = _read_pandas_metadata(schema)
         groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
         return FileSchema(
             file,
@@ -126,7 +126,7 @@ def _look(file: File) -> FileSchema:
         )
 
 
-def _of_pandas(schema: pa.Schema) -> tuple[frozenset[str], frozenset[str]]:
+def _read_pandas_metadata(schema: pa.Schema) -> tuple[frozenset[str], frozenset[str]]:
     """The columns that pandas wrote as its index, and those that are categories (Parquet itself has these of text)."""
     stored = (schema.metadata or {}).get(b"pandas")
     try:
