@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.collections.tables import refuse_no_table
-from dkernel.errors import DataError, UnsupportedError
+from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.prediction import Inputs
 from dkernel.estimators.validation import is_frame, rows_for
@@ -46,25 +46,6 @@ class Explanation:
     errors: NDArray[np.float64] | None
     data: NDArray[Any]
     feature_names: list[str]
-
-    def to_shap(self) -> Any:
-        """Make what `shap.plots` draws.
-
-        Returns
-        -------
-        shap.Explanation
-            The same values.
-
-        Raises
-        ------
-        UnsupportedError
-            If shap is not installed.
-        """
-        try:
-            import shap
-        except ImportError:
-            raise UnsupportedError("The pictures of shap need it: pip install shap.") from None
-        return shap.Explanation(self.values, self.base_values, self.data, feature_names=self.feature_names)
 
 
 def explain(estimator: Any, X: Any, background: Any, *, random_state: int = 0) -> Explanation:

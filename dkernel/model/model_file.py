@@ -24,6 +24,7 @@ from dkernel.losses.predictive_variance import Variance
 from dkernel.model.conformal import Conformal
 from dkernel.model.local_settings import STAGES, local_machine, machine_class
 from dkernel.model.model import Model
+from dkernel.model.parameters import PARAMETERS
 from dkernel.model.recipe import Recipe, SettledRecipe
 from dkernel.model.tensor_file import (
     all_finite,
@@ -36,6 +37,7 @@ from dkernel.model.tensor_file import (
     write_tensors,
 )
 from dkernel.numerics.sparse_rows import RangeNames
+from dkernel.version import __version__
 
 MODEL_VERSION = 1
 """The number of the format that `save` writes.
@@ -294,6 +296,15 @@ def _check_parts(document: Mapping[str, Any], place: str) -> None:
         raise ModelFileError(f"{place} does not describe a model: its columns are not a list of names.")
     if not isinstance(label, str) or not isinstance(facts, dict) or not isinstance(document["recipe"], dict):
         raise ModelFileError(f"{place} does not describe a model: its label, facts or recipe are of the wrong type.")
+    if (recipe := document["recipe"].keys()) != PARAMETERS.keys():
+        versions = facts.get("versions")
+        version = versions.get("dkernel") if isinstance(versions, dict) else None
+        more, fewer = (", ".join(sorted(map(repr, names))) for names in (recipe - PARAMETERS, PARAMETERS - recipe))
+        differences = " and ".join([f"has {more}"] * bool(more) + [f"lacks {fewer}"] * bool(fewer))
+        raise ModelFileError(
+            f"{place} was written by another version, dkernel {version or 'of no known number'}, and this is dkernel "
+            f"{__version__}: its recipe {differences}. Train the model again, or read it with the one that wrote it."
+        )
 
 
 def _check_shapes(model: Model, place: str) -> None:

@@ -63,16 +63,14 @@ class CompiledLoop:
         return load_loop(kept, self._signature)
 
     def _emit(self) -> bytes | None:
-        """Machine code of the loop; None where numba has to call it, or is told not to compile."""
+        """Machine code of the loop; None where numba has to call it."""
         with _compiler:
             loop = self.compile(no_cpython_wrapper=True, no_cfunc_wrapper=True)
-            if not hasattr(loop, "inspect_llvm"):
-                return None
             return emit(loop.inspect_llvm(loop.signatures[0]), self._signature)
 
     def compile(self, **options: bool) -> Any:
         """The loop as numba compiles it."""
-        return _njit(self._flags, self._signature, **options)(called(self._source, self._parts))
+        return _njit(called(self._source, self._parts), self._flags, self._signature, **options)
 
 
 def compile_loop(signature: str, flags: set[str] = FLAGS) -> Callable[[Callable[..., None]], CompiledLoop]:
@@ -104,7 +102,7 @@ class LoopPart:
 
 def inner(flags: set[str] = FLAGS) -> Callable[[Callable[..., Any]], Any]:
     """A function that loops alone call: its code is a part of theirs."""
-    return lambda function: LoopPart(lambda: _njit(flags)(called(function)))
+    return lambda function: LoopPart(lambda: _njit(called(function), flags))
 
 
 def instruction(name: str, *arguments: str) -> Any:
@@ -127,8 +125,14 @@ def called(function: Callable[..., Any], others: Mapping[str, LoopPart] | None =
     return FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
 
 
-def _njit(flags: set[str], *signature: str, **options: bool) -> Any:
+def _njit(function: Callable[..., Any], flags: set[str], *signature: str, **options: bool) -> Any:
     import numba
 
     njit: Any = numba.njit  # its types know less than it takes
-    return njit(*signature, fastmath=flags, nogil=True, error_model="numpy", **options)
+    # Compiled under NUMBA_DISABLE_JIT too: Python cannot run the `instruction` parts.
+    config: Any = numba.config
+    disabled, config.DISABLE_JIT = config.DISABLE_JIT, 0
+    try:
+        return njit(*signature, fastmath=flags, nogil=True, error_model="numpy", **options)(function)
+    finally:
+        config.DISABLE_JIT = disabled

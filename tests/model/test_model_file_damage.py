@@ -6,6 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+import dkernel
 from dkernel.errors import ModelFileError
 from dkernel.features import Scaling
 from dkernel.model import model_file, tensor_file
@@ -163,6 +164,22 @@ def test_a_newer_protocol_says_so(path):
     for read in (load_model, read_header):
         with pytest.raises(ModelFileError, match="made by a newer dkernel"):
             read(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        (lambda recipe: recipe.update(rank=4, form="pairs"), "has 'form', 'rank'"),
+        (lambda recipe: recipe.pop("scoring"), "lacks 'scoring'"),
+    ],
+)
+def test_a_recipe_of_another_version_says_so(path, change, difference):
+    forge(path, lambda d: change(d["recipe"]))
+    for read in (load_model, read_header):
+        with pytest.raises(ModelFileError) as caught:
+            read(path)
+        for words in (str(path), "dkernel 0,", f"dkernel {dkernel.__version__}", difference, "Train the model again"):
+            assert words in str(caught.value)
 
 
 def raw_file(header, tensors=b""):

@@ -7,10 +7,11 @@ import tempfile
 import threading
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
-from dkernel.numerics import loops, machine_code
+from dkernel.numerics import loops, machine_code, tiling
 from tests.processes import environment
 
 ROOT = Path(__file__).parents[2]
@@ -139,6 +140,14 @@ def test_numba_calls_a_loop_that_is_more_than_machine_code(folder, monkeypatch):
     loops.compile_loop("void(float32[::1])")(doubled)(x)
     assert x.tolist() == [2.0, 2.0, 2.0]
     assert not list(folder.iterdir())
+
+
+def test_loops_are_compiled_where_numba_is_told_to_compile_nothing(monkeypatch):
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    x = np.zeros(3, np.float32)
+    loops.compile_loop("void(float32[::1])")(tiling._exp2._source)(x)
+    assert x.tolist() == [1.0, 1.0, 1.0]
+    assert numba.config.DISABLE_JIT == 1
 
 
 @pytest.mark.parametrize(("others", "kept"), [(0o700, True), (0o777, False)])
