@@ -90,7 +90,7 @@ def resolve_features(
     word = "random" if features == "auto" else features
     trial = min(n_components, TRIAL) if word != "exact" else n_components
     try:
-        _Draw(word, n_in, sampling, "pairs", 0).map(kernel.bind(lambda *_: 1.0), trial + trial % 2)
+        Drawing(word, n_in, sampling).map(kernel.bind(lambda *_: 1.0), trial + trial % 2)
     except UnsupportedError:
         if features == "auto":
             return "nystrom"
@@ -101,9 +101,7 @@ def resolve_features(
 def _is_small_polynomial(kernel: Kernel, n_in: int, n_components: int) -> bool:
     """True if the monomials of the kernel are no more than the components: they are the kernel itself, and cheaper."""
     try:
-        return isinstance(
-            _Draw("exact", n_in, "iid", "pairs", 0).map(kernel.bind(lambda *_: 1.0), n_components), MonomialMap
-        )
+        return isinstance(Drawing("exact", n_in, "iid").map(kernel.bind(lambda *_: 1.0), n_components), MonomialMap)
     except (RecipeError, UnsupportedError, OverflowError):  # the degree may be beyond every float
         return False
 
@@ -164,17 +162,18 @@ def choose_map(
     word = resolve_features(kernel, n_in, n_components, features)
     if word == "nystrom":
         return "nystrom"
-    return _Draw(word, n_in, sampling, form, seed).map(kernel, n_components)
+    return Drawing(word, n_in, sampling, seed, form=form).map(kernel, n_components)
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """Settings by which a fit draws its map: all but the kernel and the number of columns.
+    """Settings by which a map is drawn: all but the kernel and the number of columns.
 
     Parameters
     ----------
     features : one of FEATURES that is drawn, or "exact"; never "auto" or "nystrom"
     sparse : whether its rows are sparse, of which there are Fourier features alone
+    form : of frequencies
 
     Examples
     --------
@@ -189,13 +188,7 @@ class Drawing:
     sampling: str = "auto"
     seed: int = 0
     sparse: bool = False
-
-    def map(self, kernel: Kernel, n_components: int) -> FeatureMap:
-        """The map of a kernel with numbers."""
-        if self.sparse:
-            n = n_components + n_components % 2  # pairs of sine and cosine
-            return FourierMap.draw(kernel, self.n_in, n, self.seed, self.sampling, sparse=True)
-        return _Draw(self.features, self.n_in, self.sampling, "pairs", self.seed).map(kernel, n_components)
+    form: str = "pairs"
 
     def suits(self, kernel: Kernel) -> bool:
         """True if a kernel, whose numbers may still be words, has such a map."""
@@ -205,26 +198,19 @@ class Drawing:
             return False
         return True
 
-
-@dataclass(frozen=True)
-class _Draw:
-    """One choice of maps: the request, and the seed of the part that is drawn."""
-
-    word: str
-    n_in: int
-    sampling: str
-    form: str
-    seed: int
-
-    def map(self, kernel: Kernel, n: int) -> FeatureMap:
-        """The map of a kernel in at most n columns."""
+    def map(self, kernel: Kernel, n_components: int) -> FeatureMap:
+        """The map of a kernel with numbers, of at most so many columns."""
+        n = n_components
+        if self.sparse:
+            n += n % 2  # pairs of sine and cosine
+            return FourierMap.draw(kernel, self.n_in, n, self.seed, self.sampling, sparse=True)
         if isinstance(kernel, Scaled):
             return StackedMap(kernel, [self.map(kernel.kernel, n)], [kernel.weight])
         if isinstance(kernel, Selection):
             places = list(kernel.at or ())
             inner = replace(self, n_in=len(places)).map(kernel.kernel, n)
             return SelectedMap(kernel, inner, places, self.n_in)
-        if isinstance(kernel, Weighted | Normalized) and self.word != "none":
+        if isinstance(kernel, Weighted | Normalized) and self.features != "none":
             return WeightedMap(kernel, self.map(kernel.kernel, n))
         makers: dict[str, Callable[[Kernel, int], FeatureMap]] = {
             "random": self._random,
@@ -235,11 +221,11 @@ class _Draw:
             "none": self._constant,
         }
         # A sum that is one power series needs no more than one map, where that is a map of power series.
-        if isinstance(kernel, Sum) and (self.word in ("random", "fourier") or find_power_series(kernel) is None):
+        if isinstance(kernel, Sum) and (self.features in ("random", "fourier") or find_power_series(kernel) is None):
             return self._sum(kernel, n)
-        return makers[self.word](kernel, n)
+        return makers[self.features](kernel, n)
 
-    def _part(self, i: int) -> "_Draw":
+    def _part(self, i: int) -> "Drawing":
         """Take another seed for part i: the maps of the parts of a kernel are independent."""
         return replace(self, seed=int(stream(self.seed, "part", i).integers(2**63)))
 
@@ -264,7 +250,7 @@ class _Draw:
 
     def _exact_columns(self, kernel: Kernel) -> int | None:
         """Number of columns of the exact map that a part of a kernel has in any case; None where it has none."""
-        if self.word not in ("random", "exact"):
+        if self.features not in ("random", "exact"):
             return None
         if isinstance(kernel, Selection | Scaled | Weighted | Normalized):
             n_in = len(kernel.at or ()) if isinstance(kernel, Selection) else self.n_in
@@ -347,7 +333,7 @@ class _Draw:
             return self._series_sketch(kernel, n)
         if isinstance(kernel, Product):
             return self._product(kernel, n)
-        why = "it is neither a polynomial nor a product" if self.word == "tensorsketch" else "it has no random map"
+        why = "it is neither a polynomial nor a product" if self.features == "tensorsketch" else "it has no random map"
         raise self._refusal(kernel, why)
 
     def _series_sketch(self, kernel: Kernel, n: int) -> FeatureMap:
@@ -378,16 +364,16 @@ class _Draw:
         if waves:
             others.insert(0, waves[0] if len(waves) == 1 else Product(tuple(waves)))
         if len(others) == 1:
-            inner = replace(self, word="random").map(others[0], n)  # there is nothing to sketch
+            inner = replace(self, features="random").map(others[0], n)  # there is nothing to sketch
         else:
-            draw = replace(self, word="random")
+            draw = replace(self, features="random")
             maps = [draw._part(i).map(factor, draw._even(factor, n)) for i, factor in enumerate(others)]
             product = kernel if weight == 1.0 else Product(tuple(others))
             inner = TensorSketchMap.draw(product, maps, [1] * len(maps), n, self.seed)
         return inner if weight == 1.0 and len(others) > 1 else StackedMap(kernel, [inner], [weight])
 
     def _refusal(self, kernel: Kernel, why: str) -> UnsupportedError:
-        return UnsupportedError(f"features={self.word!r} has no map for {kernel!r}: {why}. {_ANY}.")
+        return UnsupportedError(f"features={self.features!r} has no map for {kernel!r}: {why}. {_ANY}.")
 
 
 def _has_law(kernel: Kernel, n_in: int) -> bool:

@@ -12,6 +12,7 @@ from dkernel import kernels
 from dkernel.errors import DataError, RecipeError
 from dkernel.features.base import MOST_DENSE, Coordinates, FeatureMap
 from dkernel.features.block_coordinates import BLOCK_COLUMNS, BlockBasis
+from dkernel.features.dense_maps import in_groups
 from dkernel.kernels import Kernel
 from dkernel.kernels.landmark_columns.base import SparseColumns
 from dkernel.kernels.landmark_columns.wide import WideColumns
@@ -20,7 +21,6 @@ from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.rows import contiguous, for_kernels, in_dtype, object_places, pack_rows, unpack_rows, wide
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
-from dkernel.numerics.tiling import TILE_COMPONENTS
 
 # Eigenvalues of the landmarks' Gram matrix under 1e-6 of the largest are noise of float32 columns. A ridge stands in
 # for their truncation: a Cholesky factor then does what an eigendecomposition would for a twentieth of its price. It
@@ -70,13 +70,10 @@ class NystromMap(FeatureMap):
             kernel.require_sparse()
         self.rank = None if rank is None or rank >= len(landmarks) else rank
         self.n_components, self.n_in = self.landmarks.shape
-        self.groups_ = tuple(
-            (i, 1, min(TILE_COMPONENTS, self.n_components - i)) for i in range(0, self.n_components, TILE_COMPONENTS)
-        )
 
-    @property
+    @cached_property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
-        return self.groups_
+        return tuple(in_groups(self.n_components))
 
     @property
     def quick(self) -> bool:

@@ -8,14 +8,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.kernels.base import NOT_PSD, GammaRule, Kernel
-from dkernel.kernels.landmark_columns.base import LandmarkColumns, MultipleColumns, ProductColumns, SumColumns
+from dkernel.kernels.landmark_columns.base import FoldedColumns, LandmarkColumns
+from dkernel.kernels.landmark_columns.transformed import ChangedColumns
 from dkernel.kernels.landmark_columns.wide import WideColumns
 from dkernel.kernels.parameters import is_number, positive
 from dkernel.kernels.spectra import laws
@@ -109,7 +110,39 @@ def _text(kernel: Kernel, *enclosed: type[Composite]) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Sum(Composite, operator="+"):
+class Combination(Composite):
+    """Two kernels or more whose values are folded by a ufunc; those of the same class among them are opened."""
+
+    fold: ClassVar[np.ufunc]
+
+    kernels: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernels", _flat(tuple(self.kernels), type(self)))
+
+    @property
+    def members(self) -> tuple[Kernel, ...]:
+        """The terms or factors."""
+        return self.kernels
+
+    def _rebuild(self, members: tuple[Kernel, ...]) -> Kernel:
+        return type(self)(members)
+
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
+        """The members' columns, folded."""
+        return FoldedColumns([kernel.columns(Z) for kernel in self.kernels], self.fold)
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        values = self.kernels[0]._values(X, Z)
+        for kernel in self.kernels[1:]:
+            self.fold(values, kernel._values(X, Z), out=values)
+        return values
+
+    def _diag(self, X: F64) -> F64:
+        return np.asarray(self.fold.reduce([kernel._diag(X) for kernel in self.kernels]))
+
+
+class Sum(Combination, operator="+"):
     """k(x, z) = Σ k_i(x, z): the features of the members side by side.
 
     Examples
@@ -119,46 +152,21 @@ class Sum(Composite, operator="+"):
     Gaussian(gamma=0.5) + Linear() + Linear()
     """
 
-    kernels: tuple[Kernel, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "kernels", _flat(tuple(self.kernels), Sum))
+    fold = np.add
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.kernels))
-
-    @property
-    def members(self) -> tuple[Kernel, ...]:
-        """The terms."""
-        return self.kernels
-
-    def _rebuild(self, members: tuple[Kernel, ...]) -> Kernel:
-        return Sum(members)
-
-    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """The terms' columns, added."""
-        return SumColumns([kernel.columns(Z) for kernel in self.kernels])
 
     def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
         """Those of all terms."""
         terms = [kernel.wide_columns(Z) for kernel in self.kernels]
         return tuple(columns for term in terms for columns in term) if all(terms) else ()
 
-    def _values(self, X: F64, Z: F64) -> F64:
-        values = self.kernels[0]._values(X, Z)
-        for kernel in self.kernels[1:]:
-            values += kernel._values(X, Z)
-        return values
-
-    def _diag(self, X: F64) -> F64:
-        return np.sum([kernel._diag(X) for kernel in self.kernels], axis=0)
-
     def _law(self, p: int) -> laws.Law:  # noqa: ARG002
         raise _no_law(self, "a sum")
 
 
-@dataclass(frozen=True, repr=False)
-class Product(Composite, operator="*"):
+class Product(Combination, operator="*"):
     """k(x, z) = Π k_i(x, z): every product of features of the members.
 
     Examples
@@ -168,36 +176,12 @@ class Product(Composite, operator="*"):
     Gaussian(gamma=0.5) * (Linear() + Gaussian(gamma=2.0))
     """
 
-    kernels: tuple[Kernel, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "kernels", _flat(tuple(self.kernels), Product))
+    fold = np.multiply
 
     def __repr__(self) -> str:
         # 2 * a * b reads as (2 * a) * b: only the first factor can be a multiple without parentheses.
         first, *others = self.kernels
         return " * ".join([_text(first, Sum), *(_text(other, Sum, Scaled) for other in others)])
-
-    @property
-    def members(self) -> tuple[Kernel, ...]:
-        """The factors."""
-        return self.kernels
-
-    def _rebuild(self, members: tuple[Kernel, ...]) -> Kernel:
-        return Product(members)
-
-    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """The factors' columns, multiplied."""
-        return ProductColumns([kernel.columns(Z) for kernel in self.kernels])
-
-    def _values(self, X: F64, Z: F64) -> F64:
-        values = self.kernels[0]._values(X, Z)
-        for kernel in self.kernels[1:]:
-            values *= kernel._values(X, Z)
-        return values
-
-    def _diag(self, X: F64) -> F64:
-        return np.prod([kernel._diag(X) for kernel in self.kernels], axis=0)
 
     def _law(self, p: int) -> laws.Law:
         return laws.SumLaw([kernel._law(p) for kernel in self.kernels])
@@ -245,7 +229,8 @@ class Scaled(Composite, operator="scale"):
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """The kernel's columns, multiplied."""
-        return MultipleColumns(self.kernel.columns(Z), self.weight)
+        part, weight = self.kernel.columns(Z), np.float32(self.weight)
+        return ChangedColumns(part, lambda values: np.multiply(values, weight, out=values), part.quick)
 
     def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
         """The kernel's columns, multiplied."""

@@ -18,11 +18,12 @@ __all__ = ["FeatureMapKernel", "FunctionKernel"]
 DIAGONAL_STRIP = 32  # rows whose diagonal is taken out of a full block at a time
 
 
+@dataclass(frozen=True, repr=False)
 class OfFunction(Kernel):
     """A kernel that is a function of the user, held by reference and, in text, by its registered name."""
 
-    function: Callable[..., Any] | str
-    name: str | None
+    function: Callable[..., Any] | str = field(hash=False)
+    name: str | None = None
 
     def __post_init__(self) -> None:
         fill_name(self)
@@ -46,7 +47,6 @@ class OfFunction(Kernel):
         return values
 
 
-@dataclass(frozen=True, repr=False)
 class FunctionKernel(OfFunction):
     """Kernel of any symmetric positive semi-definite function, k(X, Z) = function(X, Z).
 
@@ -74,9 +74,6 @@ class FunctionKernel(OfFunction):
            [1., 2.]])
     """
 
-    function: Callable[..., Any] | str = field(hash=False)
-    name: str | None = None
-
     def _values(self, X: F64, Z: F64) -> F64:
         values = self._check(self.function(X, Z), (len(X), len(Z)))  # type: ignore[operator]
         if X is not Z:
@@ -97,7 +94,6 @@ class FunctionKernel(OfFunction):
         return values
 
 
-@dataclass(frozen=True, repr=False)
 class FeatureMapKernel(OfFunction):
     """Kernel k(x, z) = ⟨φ(x), φ(z)⟩ of any function φ of a block.
 
@@ -120,9 +116,6 @@ class FeatureMapKernel(OfFunction):
     >>> FeatureMapKernel(squares)(np.array([[1.0, 2.0]]), np.array([[3.0, 1.0]]))
     array([[13.]])
     """
-
-    function: Callable[..., Any] | str = field(hash=False)
-    name: str | None = None
 
     def _features(self, X: F64) -> F64:
         return self._check(self.function(X), (len(X), None))  # type: ignore[operator]

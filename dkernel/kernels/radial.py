@@ -7,16 +7,15 @@ length is the sigma of that kernel, sqrt(1 / (2 gamma)): for "median", the media
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
-from dkernel.kernels.base import GammaRule, Kernel
 from dkernel.kernels.distances import DISTANCE_TOLERANCE, l2, squared_l2
 from dkernel.kernels.landmark_columns.base import LandmarkColumns
 from dkernel.kernels.landmark_columns.radial import (
@@ -26,8 +25,9 @@ from dkernel.kernels.landmark_columns.radial import (
     TabulatedColumns,
 )
 from dkernel.kernels.landmark_columns.wide import WideColumns, distance_columns
-from dkernel.kernels.parameters import number_or_word, positive
+from dkernel.kernels.parameters import positive
 from dkernel.kernels.spectra import laws, mixtures
+from dkernel.kernels.stationary import Stationary
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.fused.shapes import LOG2_E
 
@@ -36,43 +36,19 @@ __all__ = ["Cauchy", "Exponential", "Matern", "ProductCauchy", "RationalQuadrati
 LARGEST_NU = 50.0  # beyond it the kernel is Gaussian for all purposes
 
 
-class LengthKernel(Kernel):
-    """A function of x - z over a length, with k(x, x) = 1. Each class has the length as the last of its fields."""
+class LengthKernel(Stationary):
+    """A function of x - z over a length. Each class has the length as the last of its fields."""
 
+    width: ClassVar[str] = "length"
     length: float | str
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "length", number_or_word(type(self).__name__, "length", self.length))
-
-    @property
-    def shift_invariant(self) -> bool:
-        """Always."""
-        return True
 
     @property
     def takes_sparse(self) -> bool:
         """True for all functions of the Euclidean distance."""
         return True
 
-    @property
-    def placeholders(self) -> tuple[str, ...]:
-        """The word that stands for the length, if one does."""
-        return (self.length,) if isinstance(self.length, str) else ()
-
-    def bind(self, rule: GammaRule) -> Kernel:
-        """The kernel with its number: sqrt(1 / (2 gamma)) for the gamma that rule("l2", word) says."""
-        if not isinstance(self.length, str):
-            return self
-        gamma = positive(type(self).__name__, "gamma", rule("l2", self.length))
-        return replace(self, length=math.sqrt(0.5 / gamma))  # type: ignore[type-var]
-
-    @property
-    def _number(self) -> float:
-        self._require_ready()
-        return float(self.length)
-
-    def _diag(self, X: F64) -> F64:
-        return np.ones(len(X))
+    def _of_gamma(self, gamma: float) -> float:
+        return math.sqrt(0.5 / gamma)
 
     def _square(self, X: F64, Z: F64) -> F64:
         """‖x - z‖² / length² of every pair."""

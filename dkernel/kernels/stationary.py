@@ -23,22 +23,25 @@ from dkernel.kernels.spectra import laws
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.fused.shapes import LOG2_E
 
-__all__ = ["Gaussian", "Laplacian", "Stationary"]
+__all__ = ["Gaussian", "Laplacian"]
 
 
-@dataclass(frozen=True)
 class Stationary(Kernel):
-    """A function of a distance with k(x, x) = 1, whose `gamma` may be a word until a fit has seen the data.
+    """A function of x - z with k(x, x) = 1, whose width may be a word until a fit has seen the data.
 
     The words are "auto", "median" and "scale"; `metric` says which distance their rule measures, "l2" or "l1".
     """
 
-    metric: ClassVar[str]
-
-    gamma: float | str = "auto"
+    metric: ClassVar[str] = "l2"
+    width: ClassVar[str] = "gamma"
+    """Name of the field that holds the width."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gamma", number_or_word(type(self).__name__, "gamma", self.gamma))
+        object.__setattr__(self, self.width, number_or_word(type(self).__name__, self.width, self._given_width))
+
+    @property
+    def _given_width(self) -> Any:
+        return getattr(self, self.width)
 
     @property
     def shift_invariant(self) -> bool:
@@ -47,19 +50,24 @@ class Stationary(Kernel):
 
     @property
     def placeholders(self) -> tuple[str, ...]:
-        """The word that stands for gamma, if one does."""
-        return (self.gamma,) if isinstance(self.gamma, str) else ()
+        """The word that stands for the width, if one does."""
+        return (self._given_width,) if isinstance(self._given_width, str) else ()
 
     def bind(self, rule: GammaRule) -> Kernel:
-        """The kernel with its number: rule(metric, word) where gamma is a word."""
-        if not isinstance(self.gamma, str):
+        """The kernel with its number: that of the gamma that rule(metric, word) says where the width is a word."""
+        if not self.placeholders:
             return self
-        return replace(self, gamma=positive(type(self).__name__, "gamma", rule(self.metric, self.gamma)))
+        gamma = positive(type(self).__name__, "gamma", rule(self.metric, self._given_width))
+        return replace(self, **{self.width: self._of_gamma(gamma)})  # type: ignore[type-var]
+
+    def _of_gamma(self, gamma: float) -> float:
+        """The width that a gamma of a Gaussian stands for."""
+        return gamma
 
     @property
     def _number(self) -> float:
         self._require_ready()
-        return float(self.gamma)
+        return float(self._given_width)
 
     def _diag(self, X: F64) -> F64:
         return np.ones(len(X))
@@ -91,9 +99,7 @@ class Gaussian(Stationary):
     Gaussian(gamma=(1.0, 2.0))
     """
 
-    metric: ClassVar[str] = "l2"
-
-    gamma: float | str | tuple[float, ...] = "auto"  # type: ignore[assignment]
+    gamma: float | str | tuple[float, ...] = "auto"
     sigma: InitVar[float | Sequence[float] | None] = field(default=None, kw_only=True)
 
     def __post_init__(self, sigma: float | Sequence[float] | None) -> None:
@@ -182,6 +188,8 @@ class Laplacian(Stationary):
     """
 
     metric: ClassVar[str] = "l1"
+
+    gamma: float | str = "auto"
 
     @property
     def is_product(self) -> bool:

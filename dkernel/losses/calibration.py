@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.losses.loss import sigmoid
 from dkernel.numerics.array_types import F64
 
 Column = NDArray[np.floating]
@@ -77,7 +78,7 @@ class Platt(Calibration):
         return cls(np.ascontiguousarray(sigmoids[:, 0]), np.ascontiguousarray(sigmoids[:, 1]))
 
     def __call__(self, S: NDArray[np.floating]) -> F64:
-        return _sigmoid(S.astype(np.float64) * self.slope + self.offset)
+        return np.asarray(sigmoid(S.astype(np.float64) * self.slope + self.offset), np.float64)
 
     def arrays(self) -> dict[str, NDArray]:
         return {"slope": self.slope, "offset": self.offset}
@@ -149,11 +150,6 @@ class Isotonic(Calibration):
 CALIBRATIONS: dict[str, type[Calibration]] = {kind.kind: kind for kind in (Platt, Isotonic)}
 
 
-def _sigmoid(t: F64) -> F64:
-    e = np.exp(-np.abs(t))
-    return np.asarray(np.where(t >= 0, 1.0, e) / (1.0 + e))
-
-
 def _fit_sigmoid(s: Column, y: Column, weight: Column) -> tuple[float, float]:
     """a and b of one column of scores."""
     s, weight = s.astype(np.float64), weight.astype(np.float64)
@@ -172,7 +168,7 @@ def _fit_sigmoid(s: Column, y: Column, weight: Column) -> tuple[float, float]:
 
     now = loss(v)
     for _ in range(NEWTON_STEPS):
-        p = _sigmoid(Z @ v)
+        p = sigmoid(Z @ v)
         gradient = Z.T @ (weight * (p - target)) / total
         if np.abs(gradient).max() < 1e-10:  # the gradient is a mean over rows
             break

@@ -197,8 +197,7 @@ class Loss(ABC):
         ndarray
             1 / (1 + exp(-s)), of the shape of s.
         """
-        e = np.exp(-np.abs(s))
-        return np.asarray(np.where(s >= 0, 1.0, e) / (1.0 + e))
+        return sigmoid(s)
 
     def class_probabilities(self, s: Floats) -> Floats:
         """Compute the probabilities of the classes, where the loss is `probable`.
@@ -306,6 +305,12 @@ class Loss(ABC):
         ndarray
             Derivatives, of the shape of s.
         """
+
+
+def sigmoid(s: NDArray[np.floating]) -> NDArray[np.floating]:
+    """1 / (1 + exp(-s)), as e / (1 + e) where s is negative: exp(-|s|) cannot overflow."""
+    e = np.exp(-np.abs(s))
+    return np.asarray(np.where(s >= 0, 1.0, e) / (1.0 + e))
 
 
 def expand_probabilities(p: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dkernel.losses.loss import Loss
+from dkernel.losses.loss import Loss, sigmoid
 from dkernel.numerics.array_types import Floats
 
 
@@ -71,10 +71,7 @@ class Logistic(Loss):
         return np.logaddexp(np.zeros_like(s), -y * s)
 
     def derivative(self, y: Floats, s: Floats) -> Floats:
-        # exp(-|m|) cannot overflow: 1 / (1 + e^m) is e / (1 + e) for m >= 0 and 1 / (1 + e) below.
-        margin = y * s
-        e = np.exp(-np.abs(margin))
-        return -y * np.where(margin >= 0, e, np.ones_like(e)) / (1 + e)
+        return -y * sigmoid(-y * s)
 
 
 class Softmax(Loss):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
+from dkernel.losses.metrics import class_of_scores
 from dkernel.numerics.array_types import F64
 
 BY_LOSS = "loss"  # the word that asks for no scorer
@@ -44,13 +45,11 @@ class Scorer:
 
 
 def _wrong(y: F64, s: F64, _: Probabilities) -> F64:
-    if s.shape[1] == 1:
-        return np.asarray((s > 0)[:, 0] != (y > 0)[:, 0], np.float64)
-    return np.asarray(s.argmax(axis=1) != y.argmax(axis=1), np.float64)
+    return np.asarray(class_of_scores(s) != class_of_scores(y), np.float64)
 
 
 def _wrong_by_class(y: F64, s: F64, _: Probabilities) -> F64:
-    wrong, codes = _wrong(y, s, _), (y[:, 0] > 0).astype(int) if y.shape[1] == 1 else y.argmax(axis=1)
+    wrong, codes = _wrong(y, s, _), class_of_scores(y)
     there = np.unique(codes)
     parts = [_influence(codes == code, wrong, float(wrong[codes == code].mean())) for code in there]
     return np.asarray(np.mean(parts, axis=0))
@@ -100,8 +99,7 @@ def _below_precision(positive: NDArray[np.bool_], s: F64) -> F64:
 
 def _surprise(y: F64, s: F64, probabilities: Probabilities) -> F64:
     P = np.asarray(probabilities(s), np.float64)
-    codes = (y[:, 0] > 0).astype(int) if y.shape[1] == 1 else y.argmax(axis=1)
-    return np.asarray(-np.log(np.maximum(P[np.arange(len(P)), codes], np.finfo(np.float64).eps)))
+    return np.asarray(-np.log(np.maximum(P[np.arange(len(P)), class_of_scores(y)], np.finfo(np.float64).eps)))
 
 
 SCORERS: Mapping[str, Scorer] = {

@@ -34,7 +34,14 @@ def _decay(z: Any, b: Any, c: Any) -> None:
 
 
 @compile_loop("void(float32[:, ::1], float32[:, ::1], float32[::1], float32[::1], float32[:, ::1])")
-def _refine(X: Any, Z: Any, x: Any, z: Any, out: Any) -> None:
+def refine_squared(X: Any, Z: Any, x: Any, z: Any, out: Any) -> None:
+    """out[i, j] <- ‖X[i] - Z[j]‖² wherever it was below (x[i] + z[j])²: what the Gram trick cancelled, pair by pair.
+
+    Parameters
+    ----------
+    X : float32 (rows, p);  Z : float32 (m, p);  x : float32 (rows,);  z : float32 (m,);  out : float32 (rows, m); all
+        C-contiguous
+    """
     for i in range(out.shape[0]):
         for first in range(0, out.shape[1], STRETCH):
             squares, others = out[i, first : first + STRETCH], z[first : first + STRETCH]
@@ -54,7 +61,13 @@ def _refine(X: Any, Z: Any, x: Any, z: Any, out: Any) -> None:
 
 # Products that overflow are values of 0, and a reciprocal that is estimated would be off the same way in every value.
 @compile_loop("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])", FLAGS - {"arcp", "ninf"})
-def _cauchy(X: Any, Z_transposed: Any, out: Any) -> None:
+def cauchy_products(X: Any, Z_transposed: Any, out: Any) -> None:
+    """out[i, j] <- product over k of 1 / (1 + (X[i, k] - Z_transposed[k, j])²).
+
+    Parameters
+    ----------
+    X : float32 (rows, p);  Z_transposed : float32 (p, m);  out : float32 (rows, m); all C-contiguous
+    """
     one = np.float32(1.0)
     for i in range(X.shape[0]):
         for j in range(out.shape[1]):
@@ -85,30 +98,3 @@ def decay_inplace(tile: NDArray[np.float32], b: float = 0.0, c: float = 0.0) -> 
     [[1.0, 0.5, 0.25]]
     """
     _decay(tile.reshape(-1), np.float32(b), np.float32(c))
-
-
-def refine_squared(
-    X: NDArray[np.float32],
-    Z: NDArray[np.float32],
-    x: NDArray[np.float32],
-    z: NDArray[np.float32],
-    out: NDArray[np.float32],
-) -> None:
-    """out[i, j] <- ‖X[i] - Z[j]‖² wherever it was below (x[i] + z[j])²: what the Gram trick cancelled, pair by pair.
-
-    Parameters
-    ----------
-    X : float32 (rows, p);  Z : float32 (m, p);  x : float32 (rows,);  z : float32 (m,);  out : float32 (rows, m); all
-        C-contiguous
-    """
-    _refine(X, Z, x, z, out)
-
-
-def cauchy_products(X: NDArray[np.float32], Z_transposed: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-    """out[i, j] <- product over k of 1 / (1 + (X[i, k] - Z_transposed[k, j])²).
-
-    Parameters
-    ----------
-    X : float32 (rows, p);  Z_transposed : float32 (p, m);  out : float32 (rows, m); all C-contiguous
-    """
-    _cauchy(X, Z_transposed, out)

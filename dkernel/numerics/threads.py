@@ -52,7 +52,8 @@ def one_blas_thread() -> Iterator[None]:
     global _limits, _runs
     with _lock:
         if _runs == 0:
-            _limits = _limit()
+            _take_control()
+            _limits = _controller().limit(limits=1, user_api="blas")
         _runs += 1
     try:
         yield
@@ -63,11 +64,6 @@ def one_blas_thread() -> Iterator[None]:
                 _take_control()
                 _limits.restore_original_limits()
                 _limits = None
-
-
-def _limit() -> Any:
-    _take_control()
-    return _controller().limit(limits=1, user_api="blas")
 
 
 def _take_control() -> None:

@@ -77,7 +77,13 @@ def _sincos_turns(z: Any) -> None:
 
 
 @compile_loop("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])")
-def _l1(X: Any, Z_transposed: Any, out: Any) -> None:
+def l1_distances(X: Any, Z_transposed: Any, out: Any) -> None:
+    """out[i, j] <- sum over k of |X[i, k] - Z_transposed[k, j]|.
+
+    Parameters
+    ----------
+    X : float32 (rows, p);  Z_transposed : float32 (p, m);  out : float32 (rows, m); all C-contiguous
+    """
     for i in range(X.shape[0]):
         for j in range(out.shape[1]):
             out[i, j] = np.float32(0.0)
@@ -134,16 +140,6 @@ def sincos_turns_inplace(tiles: NDArray[np.float32]) -> None:
     tiles : float32, C-contiguous, shape (2, ...), overwritten; tiles[0] holds angles in turns
     """
     _sincos_turns(tiles.reshape(2, -1))
-
-
-def l1_distances(X: NDArray[np.float32], Z_transposed: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-    """out[i, j] <- sum over k of |X[i, k] - Z_transposed[k, j]|.
-
-    Parameters
-    ----------
-    X : float32 (rows, p);  Z_transposed : float32 (p, m);  out : float32 (rows, m); all C-contiguous
-    """
-    _l1(X, Z_transposed, out)
 
 
 class UsualDistances:
@@ -206,15 +202,13 @@ def scratch(size: int) -> NDArray[np.float32]:
     return held
 
 
-def _tile(X: NDArray, first: int) -> NDArray:
-    """TILE_ROWS rows from `first` on. Short ones are padded: a row has the same bits alone and among others."""
-    return pad(X, first, TILE_ROWS)
-
-
 def _walk(
     components: Components, tile: Any, coef: NDArray[np.float32], S: NDArray[np.float32], buffer: NDArray, keep: bool
 ) -> None:
-    """S += components @ coef over the groups of one tile of rows; with keep, the components stay in the buffer."""
+    """S += components @ coef over the groups of one tile of rows; with keep, the components stay in the buffer.
+
+    The rows are padded to a whole tile: a row has the same bits alone and among others.
+    """
     S[...] = 0.0
     at = 0
     for first, k, width in components.groups:
@@ -245,7 +239,7 @@ def scores(components: Components, X: NDArray, coef: NDArray, intercept: NDArray
     out = np.empty((len(X), coef.shape[1]), np.float32)
     S = np.empty((TILE_ROWS, coef.shape[1]), np.float32)
     for first in range(0, len(X), TILE_ROWS):
-        _walk(components, components.rows(_tile(X, first)), coef, S, buffer, keep=False)
+        _walk(components, components.rows(pad(X, first, TILE_ROWS)), coef, S, buffer, keep=False)
         out[first : first + TILE_ROWS] = (S + shift)[: len(X) - first]
     return out
 
@@ -264,7 +258,7 @@ def wide_scores(components: Callable[[NDArray], NDArray], X: NDArray, coef: NDAr
     """
     out = np.empty((len(X), coef.shape[1]))
     for first in range(0, len(X), TILE_ROWS):
-        out[first : first + TILE_ROWS] = (components(_tile(X, first)) @ coef)[: len(X) - first]
+        out[first : first + TILE_ROWS] = (components(pad(X, first, TILE_ROWS)) @ coef)[: len(X) - first]
     return out
 
 
@@ -292,7 +286,7 @@ def accumulate(
     G, g = np.zeros((n_components, n_outputs)), np.zeros(n_outputs)
     S, R = np.empty((TILE_ROWS, n_outputs), np.float32), np.zeros((TILE_ROWS, n_outputs), np.float32)
     for start in range(0, len(X), TILE_ROWS):
-        _walk(components, components.rows(_tile(X, start)), coef, S, buffer, keep=True)
+        _walk(components, components.rows(pad(X, start, TILE_ROWS)), coef, S, buffer, keep=True)
         S += shift
         n = min(TILE_ROWS, len(X) - start)
         R[n:] = 0.0

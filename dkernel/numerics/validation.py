@@ -24,12 +24,8 @@ def silent_overflow() -> np.errstate:
     return np.errstate(over="ignore", invalid="ignore")
 
 
-def _in_array(row: int) -> str:
-    return f"row {row}"
-
-
 def as_features(
-    X: NDArray, columns: Sequence[str] | int, dtype: str = "float32", describe: RowDescriber = _in_array
+    X: NDArray, columns: Sequence[str] | int, dtype: str = "float32", describe: RowDescriber = "row {}".format
 ) -> NDArray[np.floating]:
     """X as a C-contiguous (rows, p) block of `dtype`, or a DataError that names row and column.
 

@@ -17,13 +17,12 @@ from dkernel.features.random.sparse_frequencies import SCATTERED, Scattered
 from dkernel.kernels import Kernel
 from dkernel.kernels.landmark_columns.wide import WideColumns, product_columns
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.fused.products import is_whole, sincos_products
+from dkernel.numerics.fused.products import is_whole, product_walks
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.tiling import TILE_COMPONENTS, cos_turns_inplace, sincos_turns_inplace
 
 FORMS = ("pairs", "offset", "exponential")
 MOST_DRAWN = 2**28  # frequencies of a model file that go by their seed
-_PAIR = TILE_COMPONENTS // 2  # frequencies a group of tiles: its cosines and sines together have the size of one tile
 
 
 class FourierMap(FeatureMap):
@@ -31,8 +30,8 @@ class FourierMap(FeatureMap):
 
     Pairs are the default: |φ(x)| = 1 exactly, the variance (1 - k^2)^2 / D for the Gaussian kernel is the smaller
     one wherever the kernel is not small, and one product with m rows of Ω makes 2 m columns (Rahimi and Recht 2007;
-    Sutherland and Schneider 2015). The columns are the bare cosines and sines, tile by tile: `_PAIR` cosines, then
-    their sines, and so on; the factor is the whitening.
+    Sutherland and Schneider 2015). The columns are the bare cosines and sines, tile by tile: half a tile of
+    cosines, then their sines, and so on; the factor is the whitening.
 
     Parameters
     ----------
@@ -65,11 +64,6 @@ class FourierMap(FeatureMap):
         self.pairs = offsets is None
         self.form = form if self.pairs else "offset"
         self.n_components = self.n_out = 2 * m if self.pairs else m
-        tiles = 2 if self.pairs else 1
-        widths = self.projection.widths(_PAIR if self.pairs else TILE_COMPONENTS)
-        self.groups_ = tuple(
-            (tiles * first, tiles, width) for first, width in zip(accumulate([0, *widths]), widths, strict=False)
-        )
 
     @classmethod
     def draw(
@@ -118,9 +112,11 @@ class FourierMap(FeatureMap):
     def sparse(self) -> bool:
         return isinstance(self.projection, Scattered)
 
-    @property
+    @cached_property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
-        return self.groups_
+        tiles = 2 if self.pairs else 1
+        widths = self.projection.widths(TILE_COMPONENTS // tiles)
+        return tuple((tiles * first, tiles, w) for first, w in zip(accumulate([0, *widths]), widths, strict=False))
 
     @cached_property
     def panels(self) -> PackedComponents | None:
@@ -138,7 +134,7 @@ class FourierMap(FeatureMap):
     @property
     def _layered(self) -> NDArray[np.intp]:
         """Places in the layers: the columns stand group by group, and there all cosines come before all sines."""
-        groups = [np.arange(first // 2, first // 2 + width) for first, _, width in self.groups_]
+        groups = [np.arange(first // 2, first // 2 + width) for first, _, width in self.groups]
         m = self.n_components // 2
         return np.concatenate([part for group in groups for part in (group, m + group)])
 
@@ -158,7 +154,7 @@ class FourierMap(FeatureMap):
         offsets = self._offset_turns
         panels = self._turns.panels(first // 2, out.shape[2]) if offsets is None else None
         if panels is not None and is_whole(panels, out[0]):
-            sincos_products(rows, panels, out)
+            product_walks["sincos"](rows, panels, out)
         elif offsets is None:
             self._turns.fill(rows, first // 2, out[0])
             sincos_turns_inplace(out)
@@ -175,7 +171,7 @@ class FourierMap(FeatureMap):
         if self.offsets is not None:
             return np.asarray(np.cos(z + self.offsets.astype(dtype)))
         out = np.empty((len(X), self.n_components), dtype)
-        for first, _, width in self.groups_:
+        for first, _, width in self.groups:
             part = z[:, first // 2 : first // 2 + width]
             np.cos(part, out=out[:, first : first + width])
             np.sin(part, out=out[:, first + width : first + 2 * width])
@@ -185,7 +181,7 @@ class FourierMap(FeatureMap):
         """m^{-1/2} exp(i Ωx), complex (n, m), of X in float32 or float64: the real part of φ φ^H is the kernel."""
         F = self.components(X, dtype) * np.dtype(dtype).type(self.whitening)
         out = np.empty((len(X), self.n_components // 2), np.result_type(F.dtype, np.complex64))
-        for first, _, width in self.groups_:
+        for first, _, width in self.groups:
             part = out[:, first // 2 : first // 2 + width]
             part.real, part.imag = F[:, first : first + width], F[:, first + width : first + 2 * width]
         return out

@@ -47,9 +47,7 @@ class MaclaurinMap(TiledMap):
         signs: NDArray[np.bool_],
         exact: bool,
     ) -> None:
-        series = find_power_series(kernel)
-        if series is None:
-            raise _no_series(kernel)
+        series = _require_series(kernel)
         self.kernel, self.counts, self.weights, self.signs, self.exact = kernel, counts, weights, signs, exact
         self.n_in = signs.shape[1]
         self.series = series
@@ -66,9 +64,7 @@ class MaclaurinMap(TiledMap):
     @classmethod
     def draw(cls, kernel: Kernel, n_in: int, n_components: int, seed: int) -> "MaclaurinMap":
         """A map of at most `n_components` columns, a function of the seed; fewer where the kernel needs no more."""
-        series = find_power_series(kernel)
-        if series is None:
-            raise _no_series(kernel)
+        series = _require_series(kernel)
         if n_components < 1:
             raise RecipeError(f"n_components={n_components}: a Maclaurin map has at least 1 column.")
         known = sum(n_in**N for N in (0, 1) if len(series) > N and series[N] > 0)
@@ -111,7 +107,11 @@ class MaclaurinMap(TiledMap):
             out *= X @ self._directions[degree][j, :, start : start + width].astype(X.dtype, copy=False)
 
 
-def _no_series(kernel: Kernel) -> UnsupportedError:
-    return UnsupportedError(
-        f"{kernel!r} has no Maclaurin features: it is not a power series of the inner product. Use features='nystrom'."
-    )
+def _require_series(kernel: Kernel) -> NDArray[np.float64]:
+    series = find_power_series(kernel)
+    if series is None:
+        raise UnsupportedError(
+            f"{kernel!r} has no Maclaurin features: it is not a power series of the inner product. Use "
+            "features='nystrom'."
+        )
+    return series

@@ -65,10 +65,7 @@ class ReluMap(PlainMap):
         if self.order == 0:
             z[...] = z > 0
             return z
-        np.maximum(z, 0, out=z)
-        if self.order > 1:
-            np.power(z, self.order, out=z)
-        return z
+        return np.maximum(z, 0, out=z)
 
     def rows(self, X: NDArray) -> Any:
         return self.projection.rows(X)

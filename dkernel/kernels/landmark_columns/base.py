@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dkernel.numerics import tiling
 from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.fused.products import exp2_products, is_whole
+from dkernel.numerics.fused.products import is_whole, product_walks
 from dkernel.numerics.fused.shapes import LOG2_E
 from dkernel.numerics.rows import wide
 
@@ -153,7 +153,7 @@ class GaussianColumns(LandmarkColumns):
         """
         panels = None if self.panels is None else self.panels.some(first, out.shape[1])
         if panels is not None and is_whole(panels, out):
-            exp2_products(rows, panels, out)
+            product_walks["exp2"](rows, panels, out[None])
             return
         np.matmul(rows, self._landmarks[first // COLUMN_BLOCK][:, : out.shape[1]], out=out)
         tiling.exp2_inplace(out)
@@ -249,15 +249,13 @@ class SparseColumns(LandmarkColumns):
         out[...] = rows[:, first : first + out.shape[1]]
 
 
-class _ManyColumns(LandmarkColumns):
+class FoldedColumns(LandmarkColumns):
     """Several columns of the same landmarks, folded into one tile by a ufunc, in their order."""
 
-    fold: np.ufunc
-
-    def __init__(self, parts: Sequence[LandmarkColumns]) -> None:
+    def __init__(self, parts: Sequence[LandmarkColumns], fold: np.ufunc) -> None:
         self.n = parts[0].n
         self.quick = all(part.quick for part in parts)
-        self._parts = tuple(parts)
+        self._parts, self._fold = tuple(parts), fold
 
     def rows(self, X: F32) -> tuple[Any, ...]:
         """The rows of each part."""
@@ -267,36 +265,6 @@ class _ManyColumns(LandmarkColumns):
         """The first part into the tile itself, every other through a scratch tile."""
         self._parts[0].fill(rows[0], first, out)
         scratch = np.empty_like(out)
-        for part, own in zip(self._parts[1:], rows[1:], strict=True):
-            part.fill(own, first, scratch)
-            self.fold(out, scratch, out=out)
-
-
-class SumColumns(_ManyColumns):
-    """Columns of a sum of kernels."""
-
-    fold = np.add
-
-
-class ProductColumns(_ManyColumns):
-    """Columns of a product of kernels."""
-
-    fold = np.multiply
-
-
-class MultipleColumns(LandmarkColumns):
-    """Columns of a kernel times a number."""
-
-    def __init__(self, part: LandmarkColumns, weight: float) -> None:
-        self.n, self.quick = part.n, part.quick
-        self._part = part
-        self._weight = np.float32(weight)
-
-    def rows(self, X: F32) -> Any:
-        """The rows of the kernel without its number."""
-        return self._part.rows(X)
-
-    def fill(self, rows: Any, first: int, out: F32) -> None:
-        """Fill, then multiply in place."""
-        self._part.fill(rows, first, out)
-        out *= self._weight
+        for part, prepared in zip(self._parts[1:], rows[1:], strict=True):
+            part.fill(prepared, first, scratch)
+            self._fold(out, scratch, out=out)

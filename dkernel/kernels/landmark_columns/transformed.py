@@ -14,8 +14,8 @@ from dkernel.numerics.rows import in_dtype, wide
 class ChangedColumns(LandmarkColumns):
     """A function of every value, in place."""
 
-    def __init__(self, part: LandmarkColumns, change: Callable[[F32], Any]) -> None:
-        self.n = part.n
+    def __init__(self, part: LandmarkColumns, change: Callable[[F32], Any], quick: bool = False) -> None:
+        self.n, self.quick = part.n, quick
         self._part, self._change = part, change
 
     def rows(self, X: F32) -> Any:

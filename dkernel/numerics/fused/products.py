@@ -63,11 +63,6 @@ def compile_walks(signature: str) -> Callable[[Callable[..., None]], Mapping[str
     }
 
 
-def in_float64(signature: str) -> str:
-    """The signature of the same loop in float64."""
-    return signature.replace("float32", "float64")
-
-
 _PRODUCT_SIGNATURE = "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, ::1])"
 
 
@@ -78,7 +73,11 @@ def _product_walk(rows: Any, panels: Any, out: Any) -> None:
 
 
 product_walks = compile_walks(_PRODUCT_SIGNATURE)(_product_walk)
-_wide_product_walks = compile_walks(in_float64(_PRODUCT_SIGNATURE))(_product_walk)
+"""Function f of the products -> loop of (rows (r, k), r a multiple of 4; `pack_panels` block; out (layers, r, width)).
+
+It writes f(rows @ block): 2^min(z, 0) of "exp2", cos(2 pi z) and sin(2 pi z) of "sincos".
+"""
+_wide_product_walks = compile_walks(_PRODUCT_SIGNATURE.replace("float32", "float64"))(_product_walk)
 
 
 def products(rows: NDArray[Any], block: NDArray[Any]) -> NDArray[Any]:
@@ -107,27 +106,3 @@ def in_strips(rows: NDArray[Any]) -> NDArray[Any]:
     if missing:
         rows = np.concatenate([rows, np.zeros((missing, rows.shape[1]), rows.dtype)])
     return np.ascontiguousarray(rows)
-
-
-def exp2_products(rows: NDArray[np.float32], panels: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-    """out <- 2^min(rows @ block, 0).
-
-    Parameters
-    ----------
-    rows : float32 (r, k), r a multiple of 4
-    panels : `pack_panels` block
-    out : float32 (r, width)
-    """
-    product_walks["exp2"](rows, panels, out[None])
-
-
-def sincos_products(rows: NDArray[np.float32], panels: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-    """out[0], out[1] <- cos(2 pi z), sin(2 pi z) with z = rows @ block.
-
-    Parameters
-    ----------
-    rows : float32 (r, k), r a multiple of 4
-    panels : `pack_panels` block
-    out : float32 (2, r, width)
-    """
-    product_walks["sincos"](rows, panels, out)
