@@ -252,8 +252,8 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
             source = source.filled()  # the fit met a missing value in sparse rows
         assert source.y is not None
         rows = source.X.compute(scheduler="sync")
-        support = find_support(model, rows, source.y.compute(scheduler="sync"))
-        self.support_, self.dual_coef_, self.support_vectors_ = support.rows, support.coef, rows[support.rows]
+        self.support_, self.dual_coef_ = find_support(model, rows, source.y.compute(scheduler="sync"))
+        self.support_vectors_ = rows[self.support_]
 
     def _take(self, model: Model, history: list[dict[str, Any]], chosen: dict[str, str]) -> None:
         """Take a fitted model, the history of its fit and what was chosen."""
@@ -363,7 +363,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         answers = [callback(line) for callback in self.callbacks or ()]
         return True in answers
 
-    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any, old: Any = None) -> Any:
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any, old: Any) -> Self:
         fitted = hasattr(self, "model_")
         if fitted and (self.model_.local is not None or self.model_.encoding is not None):
             return self._update(X, y, classes, sample_weight, old)
@@ -405,7 +405,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
             self._warn_of_constants()
         return self
 
-    def _update(self, X: Any, y: Any, classes: Any, sample_weight: Any, old: Any) -> Any:
+    def _update(self, X: Any, y: Any, classes: Any, sample_weight: Any, old: Any) -> Self:
         """Update a model with a local stage or an encoding."""
         model, self._finished = self.model_, None
         check_classes(classes, model.classes)

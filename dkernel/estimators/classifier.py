@@ -196,8 +196,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         {errors of fits}
         """
-        self._partial_fit(X, y, classes, sample_weight, old)
-        return self
+        return self._partial_fit(X, y, classes, sample_weight, old)
 
     def predict(self, X: Any) -> Any:
         """Predict the labels of the rows.

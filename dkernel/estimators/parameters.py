@@ -125,7 +125,7 @@ _CHECKED: Mapping[str, Parameter] = {
     "n_init": Parameter("n_init", None, "", word_or(whole(1)), ("auto",)),
     "tol": Parameter("tol", None, "", real("a finite number of at least 0", lambda v: 0 <= v < np.inf)),
     "nu": Parameter("nu", None, "", real("a share above 0 and at most 1", lambda v: 0 < v <= 1)),
-    "alpha": Parameter("alpha", None, "", positive_number()),
+    "alpha": Parameter("alpha", None, "", positive_number),
     "fit_intercept": Parameter("fit_intercept", None, "", _truth),
 }
 """Parameter of an estimator that is no parameter of a recipe, or has a narrower meaning there -> its check."""

@@ -82,8 +82,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
         {errors of fits}
         """
-        self._partial_fit(X, y, None, sample_weight, old)
-        return self
+        return self._partial_fit(X, y, None, sample_weight, old)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict the numbers of the rows.

@@ -1,6 +1,6 @@
 """Support vectors and dual coefficients of an exact machine: s(x) = Σ_i a_i k(x_i, x) + b, all rows as landmarks."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,18 +11,6 @@ from dkernel.numerics.rows import contents, wide
 from dkernel.solvers.exact import EXACT_TOLERANCE
 
 
-class Support(NamedTuple):
-    """Rows of the training that have coefficients.
-
-    Parameters
-    ----------
-    rows : their numbers, (n_support,);  coef : (C, n_support)
-    """
-
-    rows: NDArray[np.intp]
-    coef: NDArray[np.float64]
-
-
 def is_expansion(model: Model) -> bool:
     """True of a machine of solver="exact" whose landmarks are all rows."""
     map = model.map
@@ -30,9 +18,10 @@ def is_expansion(model: Model) -> bool:
     return known and SOLVERS[model.recipe.solver].in_memory and map.n_components == model.facts["rows"]
 
 
-def find_support(model: Model, X: Any, y: Any) -> Support:
-    """Rows of X, those of the training, that support an exact machine; of equal rows the first.
+def find_support(model: Model, X: Any, y: Any) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """The rows of X, those of the training, that support an exact machine, and their coefficients (C, n_support).
 
+    Of equal rows it is the first.
     An interior point leaves no coefficient at 0. Where all of them move no score by more than its tolerance, as with
     every label within epsilon, no row supports.
     """
@@ -50,4 +39,4 @@ def find_support(model: Model, X: Any, y: Any) -> Support:
     if least > 0 and size.sum() * model.map.kernel.diag(wide(model.map.landmarks)).max() <= EXACT_TOLERANCE * unit:
         least = np.inf
     rows = np.flatnonzero(size > least)
-    return Support(rows, np.ascontiguousarray(coef[rows].T))
+    return rows, np.ascontiguousarray(coef[rows].T)

@@ -64,10 +64,10 @@ class MonomialMap(TiledMap):
         return tuple((first, 1, width) for first, (_, _, width) in self._starts.items())
 
     @cached_property
-    def _terms(self) -> dict[int, tuple[NDArray[np.intp], NDArray[np.float64]]]:
-        """The inputs of each degree whose product is a monomial, (monomials, degree), and its weight."""
+    def terms(self) -> dict[int, tuple[NDArray[np.intp], NDArray[np.float64]]]:
+        """Degree, the lowest first -> inputs whose products are monomials, (monomials, degree), and their weights."""
         terms_of = {}
-        for degree in {degree for degree, _, _ in self._starts.values()}:
+        for degree in dict.fromkeys(degree for degree, _, _ in self._starts.values()):
             terms = list(combinations_with_replacement(range(self.n_in), degree))
             ways = [factorial(degree) / prod(factorial(term.count(j)) for j in set(term)) for term in terms]
             factors = np.array(terms, dtype=np.intp).reshape(len(terms), degree)
@@ -76,7 +76,7 @@ class MonomialMap(TiledMap):
 
     def _write(self, X: NDArray[np.floating], first: int, out: NDArray[np.floating]) -> None:
         degree, start, width = self._starts[first]
-        factors, weights = (part[start : start + width] for part in self._terms[degree])
+        factors, weights = (part[start : start + width] for part in self.terms[degree])
         out[...] = weights
         for j in range(degree):
             out *= X[:, factors[:, j]]

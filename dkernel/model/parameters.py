@@ -80,7 +80,7 @@ class Parameters:
         "auto",
         'Width of a kernel that is given by name. It also fills gamma="auto" in an expression; "auto" chooses it '
         "on a sample.",
-        word_or(positive_number()),
+        word_or(positive_number),
         words=("auto", "median", "scale"),
         form="NUMBER",
         kind="float",
@@ -235,7 +235,7 @@ class Parameters:
         "Limit of the predicted work, in seconds of two cores of usual speed. Fewer components are taken where their "
         'number is "auto", the choices and the local stage take what is left, and a fit that needs more is refused. No '
         "clock is read, so the model is the same on every machine.",
-        or_none(positive_number()),
+        or_none(positive_number),
         form="N",
         kind="float",
         group="Run",

@@ -152,8 +152,7 @@ def real(needed: str, holds: Callable[[float], bool]) -> Callable[[Parameter, An
     return check
 
 
-def positive_number() -> Callable[[Parameter, Any], float]:
-    return real("a finite number above 0", lambda v: math.isfinite(v) and v > 0)
+positive_number = real("a finite number above 0", lambda v: math.isfinite(v) and v > 0)
 
 
 def word_or(check: Callable[[Parameter, Any], Any]) -> Callable[[Parameter, Any], Any]:

@@ -216,10 +216,6 @@ def random_rows(map: FeatureMap, X: NDArray[Any]) -> NDArray[np.floating]:
     return out
 
 
-def choose_n_components(recipe: Recipe) -> int:
-    return int(recipe.n_components)
-
-
 def choose_dtype(X: Any) -> str:
     """The dtype in which rows are computed: float32 stays, everything else is float64."""
     if isinstance(X, Source):

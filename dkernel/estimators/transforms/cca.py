@@ -17,7 +17,7 @@ from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed, check_parameters
 from dkernel.estimators.transforms.base import choose_dtype
-from dkernel.estimators.transforms.decomposition import component_rows
+from dkernel.estimators.transforms.decomposition import KernelPCA
 from dkernel.estimators.transforms.embedding import OnFeatures
 from dkernel.estimators.validation import check_table, is_frame
 from dkernel.inference.feature_moments import FeatureMoments, Phi
@@ -26,25 +26,8 @@ from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.execution.connect import default_executor
 
 
-class View(OnFeatures):
+class View(KernelPCA):
     """One of the two views: its map, and afterwards the projections of its rows."""
-
-    map_size, fitted = "n_map_components", "weights_"
-
-    def __init__(
-        self,
-        kernel: KernelLike = "gaussian",
-        *,
-        gamma: str | float = "auto",
-        features: str = "auto",
-        n_map_components: int = 1024,
-        random_state: Seed = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.features = features
-        self.n_map_components = n_map_components
-        self.random_state = random_state
 
     def _learn(self, X: Any) -> None:
         """Choose the map."""
@@ -53,13 +36,8 @@ class View(OnFeatures):
 
     def project(self, mean: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
         """Set the attributes that `transform` needs: (φ - mean) @ weights."""
-        self.mean_, self.weights_ = mean, weights
+        self.mean_, self.components_ = mean, weights.T
         self.n_components_ = weights.shape[1]
-
-    def _transform_rows(self, X: Any) -> Any:
-        """The variates of the rows, (n, n_components_), in the dtype of X."""
-        carried = (self._phi, self.mean_, self.weights_)
-        return self._transform(X, component_rows, carried, *self.map_.arrays().values(), *carried[1:])
 
 
 class KernelCCA(OnFeatures):
@@ -171,7 +149,7 @@ class KernelCCA(OnFeatures):
             raise DataError("This KernelCCA requires y to be passed, but the target y is None: it is the second view.")
         X, Y = self._views(X, y)
         view = View(
-            self.kernel,
+            kernel=self.kernel,
             gamma=self.gamma,
             features=self.features,
             n_map_components=self.n_map_components,

@@ -6,7 +6,7 @@ from dkernel.data import Source
 from dkernel.data.collections.tables import stays_sparse
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.parameters import KernelLike, Seed
-from dkernel.estimators.transforms.base import MapTransformer, choose_n_components
+from dkernel.estimators.transforms.base import MapTransformer
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures
 from dkernel.estimators.validation import draw_seed
 from dkernel.features import by_landmarks, choose_map, is_complete, resolve_features
@@ -87,7 +87,7 @@ class KernelFeatures(MapTransformer):
             sampling=self.sampling,
             seed=draw_seed(self.random_state),
         )
-        D, word = choose_n_components(recipe), recipe.features
+        D, word = int(recipe.n_components), recipe.features
         if word == "auto":
             # Only the map of landmarks takes every kernel of sparse rows.
             sparse = not isinstance(X, Source) and stays_sparse(X)

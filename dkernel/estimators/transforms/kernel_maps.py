@@ -10,7 +10,7 @@ from dkernel.data.collections.dask_arrays import refuse_parts
 from dkernel.data.collections.tables import stays_sparse
 from dkernel.errors import RecipeError
 from dkernel.estimators.parameters import KernelLike, LandmarksLike, Seed, check_parameters
-from dkernel.estimators.transforms.base import MapTransformer, choose_dtype, choose_n_components
+from dkernel.estimators.transforms.base import MapTransformer, choose_dtype
 from dkernel.estimators.validation import check_table, draw_seed, make_source, parse_landmarks
 from dkernel.features import FourierMap, NystromMap
 from dkernel.kernels import parse
@@ -99,7 +99,7 @@ class FourierFeatures(MapTransformer):
             sampling=self.sampling,
             seed=draw_seed(self.random_state),
         )
-        D = choose_n_components(recipe) * (2 if form == "exponential" else 1)
+        D = int(recipe.n_components) * (2 if form == "exponential" else 1)
         trial = parse(recipe.kernel)
         if not trial.column_names:
             FourierMap.draw(trial.bind(lambda *_: 1.0), 1, D, 0, "iid", form)  # refuses what has no Fourier features
@@ -220,7 +220,7 @@ class NystromFeatures(MapTransformer):
             source = from_arrays(X, y, dtype=choose_dtype(X), kernel=self.kernel)
         recipe, given = given_landmarks(recipe, given, source)
         with default_executor() as executor:
-            kernel, Z = sample_rows(source, recipe, choose_n_components(recipe), executor)
+            kernel, Z = sample_rows(source, recipe, int(recipe.n_components), executor)
         Z = Z if given is None else given
         with one_blas_thread():
             self.map_ = NystromMap(kernel, Z, self.rank)

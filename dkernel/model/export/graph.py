@@ -13,9 +13,8 @@ from dkernel.features.monomials import MonomialMap
 from dkernel.features.normal_scores import NormalScores
 from dkernel.losses.calibration import Isotonic, Platt
 from dkernel.model.export.encoding_nodes import ML, encode_columns, fill_missing
-from dkernel.model.export.exact import monomials, no_counterpart
 from dkernel.model.export.local_nodes import local_scores
-from dkernel.model.export.nodes import KERNELS, Nodes, kernel_values, tensor_type, wants_double
+from dkernel.model.export.nodes import KERNELS, Nodes, kernel_values, no_counterpart, tensor_type, wants_double
 from dkernel.model.model import FINE_SCORES, Model
 from dkernel.numerics.array_types import F64
 from dkernel.version import __version__
@@ -147,7 +146,7 @@ def _fourier(to: Nodes, map: FourierMap, x: str, coef: NDArray[np.float64]) -> s
 
 def _monomials(to: Nodes, map: MonomialMap, x: str, coef: NDArray[np.float64]) -> str:
     total, at = "", 0
-    for degree, factors, weights in monomials(map):
+    for degree, (factors, weights) in map.terms.items():
         own = coef[at : at + len(weights)] * weights[:, None]
         at += len(weights)
         if degree == 0:  # one number, for every row: 0 x + it keeps the shape

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.model.export.exact import no_counterpart
-from dkernel.model.export.nodes import Nodes
+from dkernel.model.export.nodes import Nodes, no_counterpart
 from dkernel.model.local.base import LocalMachine
 from dkernel.model.local.binning import LAST_INTERVAL, Binning
 from dkernel.model.local.cell_machine import CellMachine

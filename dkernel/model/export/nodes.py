@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from dkernel import kernels as ours
+from dkernel.errors import UnsupportedError
 from dkernel.kernels.algebra import Product, Scaled, Sum
 from dkernel.kernels.landmark_columns.base import FARTHEST
 from dkernel.kernels.transforms import Selection
-from dkernel.model.export.exact import no_counterpart
 
 KERNELS = (
     "Nystrom features can be exported with Gaussian, Laplacian, Exponential, Matern of nu 1/2, 3/2 and 5/2, "
@@ -160,6 +160,13 @@ class Nodes:
         own = self("ReduceSum", self("Mul", x, x), self.constant([1], np.int64), keepdims=1)
         crossed = self.affine(x, -2.0 * Z.T, np.einsum("ij,ij->i", Z, Z))
         return self("Max", self("Add", crossed, own), self.constant(0.0))
+
+
+def no_counterpart(what: Any, which: str) -> UnsupportedError:
+    """The refusal of a kernel or map that has no counterpart."""
+    return UnsupportedError(
+        f"{what} has no counterpart in the operators of ONNX. {which} Score with dkernel, or train with one of these."
+    )
 
 
 def wants_double(kernel: ours.Kernel) -> bool:

@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from dkernel.errors import RecipeError, UnsupportedError
-from dkernel.model.export.exact import exportable_model
+from dkernel.errors import ModelFileError, RecipeError, UnsupportedError
+from dkernel.model.model import Model
 
 
 def to_onnx(model: Any, dtype: str = "float32") -> Any:
@@ -62,10 +62,15 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
     >>> [output.name for output in to_onnx(machine).graph.output]
     ['label', 'score', 'probability']
     """
-    model = exportable_model(model)
+    model = getattr(model, "model_", model)
+    if not isinstance(model, Model):
+        raise ModelFileError(
+            f"A {type(model).__name__} cannot be exported. Pass a dkernel Model (dkernel.load) or "
+            "a fitted KernelClassifier, KernelRegressor, KernelKMeans, OneClassSVM or Tuner."
+        )
     if dtype not in ("float32", "float64"):
         raise RecipeError(f"dtype={dtype!r} is not valid here. Possible: float32 | float64.")
-    model.layout.require_numbers("to_onnx", "Score with dkernel.")
+    model.layout.require_numbers("to_onnx", "Score with dkernel, or train on columns of numbers.")
     try:
         from dkernel.model.export.graph import build_graph
     except ModuleNotFoundError as error:

@@ -110,10 +110,6 @@ class FixedPoint:
             np.int64
         )
 
-    def unpack(self, table: I64, sums: I64) -> None:
-        """Add a table of packed sums to sums and counts, int64 (n_bins, 2), and make it 0."""
-        _unpack(table, sums)
-
     @property
     def units(self) -> tuple[float, float]:
         """The units of a sum and of a weight in an unpacked table."""
@@ -121,7 +117,8 @@ class FixedPoint:
 
 
 @compile_loop("void(int64[:, ::1], int64[:, ::1])", set())
-def _unpack(table: Any, sums: Any) -> None:
+def unpack_sums(table: Any, sums: Any) -> None:
+    """Add a table of packed sums to sums and counts, int64 (n_bins, 2), and make it 0."""
     for b in range(table.shape[0]):
         count = table[b, 0] & ((np.int64(1) << COUNT_BITS) - 1)
         sums[b, 0] += (table[b, 0] - count) >> COUNT_BITS
@@ -199,7 +196,7 @@ def learn_group(
 
     Parameters
     ----------
-    table : sums and weights of the bins, int64 (n_bins, outputs + 1), see `FixedPoint.unpack`
+    table : sums and weights of the bins, int64 (n_bins, outputs + 1), see `unpack_sums`
     ridge : in rows of weight 1, above 0
     sample : some rows, float32 (rows, p)
     weight : of these, float64 (rows,)
@@ -217,4 +214,4 @@ def learn_group(
     return Tables(whole.coef, (whole.unit * step).astype(np.float32))
 
 
-GRID_LOOPS = (_unpack, _minimisers, _round)
+GRID_LOOPS = (unpack_sums, _minimisers, _round)

@@ -19,7 +19,7 @@ from dkernel.losses.smoothing import SmoothedLoss, window_widths
 from dkernel.model.journal import Journal
 from dkernel.model.local.binning import Binning, add_sums
 from dkernel.model.local.grid_machine import GridMachine, GridSettings, pack_tables, unpack_tables
-from dkernel.model.local.grids import COUNT_BITS, FixedPoint, Tables, code_bits, group_size, learn_group
+from dkernel.model.local.grids import COUNT_BITS, FixedPoint, Tables, code_bits, group_size, learn_group, unpack_sums
 from dkernel.model.local.inputs import GridInputs
 from dkernel.numerics.array_types import F32
 from dkernel.solvers.driver import State, StateMachine, solve
@@ -118,7 +118,7 @@ class GridRound(ExactStatistic[BinSums]):
         values = self.fixed.rows(residual, given)
         values[~keep] = 0
         if total.partial is not None and total.rows + piece.n >= 1 << COUNT_BITS:
-            self.fixed.unpack(total.partial, total.table)
+            unpack_sums(total.partial, total.table)
             total.rows = 0
         sums = total.table if total.partial is None else total.partial
         part = self.part(broadcast.number)
@@ -133,7 +133,7 @@ class GridRound(ExactStatistic[BinSums]):
 
     def finish(self, total: BinSums) -> BinSums:
         if total.partial is not None:
-            self.fixed.unpack(total.partial, total.table)
+            unpack_sums(total.partial, total.table)
         return replace(total, partial=None, rows=0)
 
     def merge(self, left: BinSums, right: BinSums) -> BinSums:

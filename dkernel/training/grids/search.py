@@ -18,7 +18,7 @@ from dkernel.losses.losses import Loss
 from dkernel.losses.smoothing import smooth_loss
 from dkernel.model.local.binning import Binning, add_sums
 from dkernel.model.local.grid_machine import TABLE_ROWS, GridSettings
-from dkernel.model.local.grids import COUNT_BITS, FixedPoint, Tables, code_bits, group_size, learn_group
+from dkernel.model.local.grids import COUNT_BITS, FixedPoint, Tables, code_bits, group_size, learn_group, unpack_sums
 from dkernel.model.local.inputs import GridInputs
 from dkernel.numerics.array_types import F32, F64, I64
 from dkernel.numerics.threads import for_each
@@ -130,7 +130,7 @@ class GridTrials:
                 values = fixed.rows(self._residual(rows.Y[some], scores[some]), weight)
                 add_sums(grids.codes(rows.X[:, some].T), grids.starts, values, packed)
                 if packed is not table and (number == len(blocks) or number * TABLE_ROWS % 2 ** (COUNT_BITS - 1) == 0):
-                    fixed.unpack(packed, table)
+                    unpack_sums(packed, table)
             return table
 
         blocks = self._blocks

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dkernel.model.local.binning import Binning, add_sums
-from dkernel.model.local.grids import COUNT_BITS, LARGEST_COEF, FixedPoint, Tables, learn_group
+from dkernel.model.local.grids import COUNT_BITS, LARGEST_COEF, FixedPoint, Tables, learn_group, unpack_sums
 
 
 def rows_of(n):
@@ -24,7 +24,7 @@ def add_rows(binning, X, values, fixed, sums):
     table = np.zeros((len(sums), 1), np.int64) if packs else sums
     add_sums(binning.codes(X), binning.starts, values, table)
     if packs:
-        fixed.unpack(table, sums)
+        unpack_sums(table, sums)
         assert not table.any()
 
 
