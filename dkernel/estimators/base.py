@@ -170,10 +170,10 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         return Recipe(task=self._task, seed=seed, **parameters)
 
     def _choose_dtype(self, X: Any) -> str:
-        own = dtype_of_rows(X)
-        if self.dtype in ("auto", own) or not isinstance(X, Source):
-            return own if self.dtype == "auto" else self.dtype
-        raise DataError(f"The source is of {own} and dtype={self.dtype!r}. Open it with dtype={self.dtype!r}.")
+        rows_dtype = dtype_of_rows(X)
+        if self.dtype in ("auto", rows_dtype) or not isinstance(X, Source):
+            return rows_dtype if self.dtype == "auto" else self.dtype
+        raise DataError(f"The source is of {rows_dtype} and dtype={self.dtype!r}. Open it with dtype={self.dtype!r}.")
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None, groups: Any = None
@@ -414,8 +414,8 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
             new = make_source(self, X, y, sample_weight, dtype, fitting=False, least=1, encode=read)
             before = None
             if old is not None:
-                kept = old if isinstance(old, Source) else from_arrays(old, dtype=dtype, **reading_arguments(model))
-                before, _ = rows_in(kept, executor, model.reading, MOST_OLD)
+                old_rows = old if isinstance(old, Source) else from_arrays(old, dtype=dtype, **reading_arguments(model))
+                before, _ = rows_in(old_rows, executor, model.reading, MOST_OLD)
             block, unseen = rows_in(new, executor, model.reading)
             unseen.warn()
             model = update_model(model, block, executor, before)

@@ -29,8 +29,8 @@ from dkernel.losses.losses import LOSSES
 
 def _has_probabilities(estimator: "KernelClassifier") -> bool:
     fitted, loss = getattr(estimator, "model_", None), LOSSES.get(str(estimator.loss))
-    wanted = estimator.calibration not in (None, "none") or (loss is not None and loss.probable)
-    if wanted if fitted is None else fitted.has_probabilities:
+    asked = estimator.calibration not in (None, "none") or (loss is not None and loss.probable)
+    if asked if fitted is None else fitted.has_probabilities:
         return True
     raise UnsupportedError(
         f"This KernelClassifier with loss={estimator.loss!r} gives no probabilities: its scores are margins, and no "

@@ -31,10 +31,10 @@ class LinearCoefficients:
         """Coefficients of the columns of X, with X @ coef_.T + intercept_ the scores, of a linear kernel alone."""
         require_fitted(self, "model_")
         if why := explain_nonlinearity(self.model_):
-            own = "feature_importances_, " if hasattr(type(self), "feature_importances_") else ""
+            importances = "feature_importances_, " if hasattr(type(self), "feature_importances_") else ""
             raise NotThereError(
                 f"coef_ has one number for each column of X: a {type(self).__name__} has it with a linear kernel on "
-                f"columns of numbers, without a local stage, and this one {why}. Use {own}dkernel.explain or "
+                f"columns of numbers, without a local stage, and this one {why}. Use {importances}dkernel.explain or "
                 "sklearn.inspection.permutation_importance; component_coef_ has the numbers of the components."
             )
         return self._shaped(linear_form(self.model_)[0])

@@ -29,12 +29,12 @@ def hold_out_groups(
     groups = np.asarray(groups)
     if groups.ndim != 1 or len(groups) != X.shape[0]:
         raise DataError(f"groups has the shape {groups.shape} and X has {X.shape[0]} rows: one for each row is needed.")
-    held = mask_groups(groups, recipe)
+    held_out = mask_groups(groups, recipe)
 
     def some(rows: Any) -> tuple[Any, Any, Any]:
         return tuple(None if part is None else _rows(part, rows) for part in (X, y, sample_weight))  # type: ignore[return-value]
 
-    return some(np.flatnonzero(~held)), some(np.flatnonzero(held))
+    return some(np.flatnonzero(~held_out)), some(np.flatnonzero(held_out))
 
 
 def apply_by_group(answers: Any, groups: Any, function: Callable[[Any, Any], Any], dtype: str) -> Any:

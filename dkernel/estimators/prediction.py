@@ -82,24 +82,24 @@ class Inputs:
         """Rows of a data frame as the gate takes them."""
         return matrix(X, self.layout.array_dtype) if self.plain else X
 
-    def gate(self, X: Any, place: Callable[[int], str]) -> tuple[Any, UnseenValues]:
+    def gate(self, X: Any, describe: Callable[[int], str]) -> tuple[Any, UnseenValues]:
         """The block of some rows, and the values that training never saw."""
         if self.encoding is None:
-            return self.layout.block(X, place), UnseenValues()
+            return self.layout.block(X, describe), UnseenValues()
         table = to_table(X, self.layout.columns, self.encoding.kinds, self.encoding.date_formats)
         X, marks = self.encoding.encode(table, self.layout.dtype)
         unseen = UnseenValues.of(self.encoding, marks, len(X))
-        return as_features(X, self.encoding.names, self.layout.dtype, place), unseen
+        return as_features(X, self.encoding.names, self.layout.dtype, describe), unseen
 
 
 def _evaluate(
-    function: Callable[[Any, Any], NDArray[Any]], carried: Any, X: Any, place: Callable[[int], str]
+    function: Callable[[Any, Any], NDArray[Any]], carried: Any, X: Any, describe: Callable[[int], str]
 ) -> NDArray[Any]:
     """The answer of a block; the error for a row without one names its place."""
     try:
         return function(carried, X)
     except TooLargeError as error:
-        raise DataError(error.at(place)) from None
+        raise DataError(error.at(describe)) from None
 
 
 def content_key(text: str, *arrays: NDArray[Any]) -> str:
@@ -199,10 +199,10 @@ def _table(values: NDArray[Any], index: Any, names: list[Any]) -> Any:
 
 def _block(X: Any, function: Any, carried: Any, inputs: Inputs) -> NDArray[Any]:
     """The answer of one chunk; runs on a worker."""
-    place = "row {} of a chunk of X".format
-    block, unseen = inputs.gate(X, place)
+    describe = "row {} of a chunk of X".format
+    block, unseen = inputs.gate(X, describe)
     unseen.warn(warn)
-    return _evaluate(function, carried, block, place)
+    return _evaluate(function, carried, block, describe)
 
 
 def predict_block(model: Model, X: NDArray[Any]) -> NDArray[Any]:

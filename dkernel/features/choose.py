@@ -238,12 +238,12 @@ class Drawing:
                 f"own. Use n_components={2 * len(members)} or more."
             )
         small = {i: self._exact_columns(member) for i, member in members}
-        left, others = n, len(members)
+        remaining, others = n, len(members)
         sizes: dict[int, int] = {}
         for i, columns in sorted(small.items(), key=lambda item: item[1] or n):
-            share = left // max(others, 1)
+            share = remaining // max(others, 1)
             sizes[i] = columns if columns is not None and columns <= share else share
-            left, others = left - sizes[i], others - 1
+            remaining, others = remaining - sizes[i], others - 1
         parts = [(m.weight, m.kernel) if isinstance(m, Scaled) else (1.0, m) for m in kernel.members]
         maps = [self._part(i).map(member, self._even(member, sizes[i])) for i, (_, member) in enumerate(parts)]
         return StackedMap(kernel, maps, [weight for weight, _ in parts])
@@ -345,10 +345,10 @@ class Drawing:
             return self._maclaurin(kernel, n)
         # Every degree has a column at least: one left out would be missing from the mean of the kernel.
         degrees = [N for N, a in enumerate(series) if a > 0 and N > 1]
-        left = n - low.n_components - len(degrees)
-        if left < 0 or len(degrees) > 12:  # a series of more degrees has its degrees drawn
+        remaining = n - low.n_components - len(degrees)
+        if remaining < 0 or len(degrees) > 12:  # a series of more degrees has its degrees drawn
             return self._maclaurin(kernel, n)
-        sizes = 1 + np.floor(degree_shares(series, 2) * left).astype(int)
+        sizes = 1 + np.floor(degree_shares(series, 2) * remaining).astype(int)
         maps = [self._part(N)._sketch(Polynomial(degree=N, c=0.0), int(sizes[N])) for N in degrees]
         first = [low] if low.n_components else []
         return StackedMap(kernel, [*first, *maps], [1.0] * len(first) + [float(series[N]) for N in degrees])

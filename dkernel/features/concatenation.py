@@ -86,7 +86,7 @@ class StackedMap(PlainMap):
     def wide_scores(self, X: NDArray, coef: NDArray[np.float64], scaled: Callable[[Any], Any]) -> NDArray[np.float64]:
         ends = np.cumsum([part.n_components for part in self.maps])
         parts = zip(self.maps, self._factors, np.split(coef, ends[:-1]), strict=True)
-        return np.asarray(sum(part.wide_scores(X, factor * own, scaled) for part, factor, own in parts))
+        return np.asarray(sum(part.wide_scores(X, factor * part_coef, scaled) for part, factor, part_coef in parts))
 
     @property
     def text(self) -> str:

@@ -52,18 +52,20 @@ class PlainMap(FeatureMap):
         return Coordinates(self.n_components, 1.0 / self.whitening**2)
 
     def spec(self) -> dict[str, Any]:
-        held = {name: getattr(self, name) for name in self.arguments if name != "kernel"}
-        numbers = {IN_FILES.get(name, name): value for name, value in held.items() if not isinstance(value, np.ndarray)}
+        values = {name: getattr(self, name) for name in self.arguments if name != "kernel"}
+        numbers = {
+            IN_FILES.get(name, name): value for name, value in values.items() if not isinstance(value, np.ndarray)
+        }
         return {"kind": self.kind, "kernel": repr(self.kernel), **numbers}
 
     def arrays(self) -> dict[str, NDArray]:
-        held = {name: getattr(self, name) for name in self.arguments}
-        return {name: value for name, value in held.items() if isinstance(value, np.ndarray)}
+        values = {name: getattr(self, name) for name in self.arguments}
+        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
 
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Self:
-        held = {**spec, **arrays, "kernel": kernels.parse(spec["kernel"])}
-        return cls(*(held[IN_FILES.get(name, name)] for name in cls.arguments))
+        values = {**spec, **arrays, "kernel": kernels.parse(spec["kernel"])}
+        return cls(*(values[IN_FILES.get(name, name)] for name in cls.arguments))
 
 
 class TiledMap(PlainMap):

@@ -197,18 +197,18 @@ def _by_pivoted_cholesky(kernel: Kernel, X: NDArray[np.floating], n: int, seed: 
     far, F float64 (rows, n).
     """
     X, rng = wide(X), stream(seed, "pivots")
-    left = np.array(kernel.diag(X), np.float64)
-    if left.min() < -1e-12 * np.abs(left).max():  # rounding goes less far below 0
+    residual = np.array(kernel.diag(X), np.float64)
+    if residual.min() < -1e-12 * np.abs(residual).max():  # rounding goes less far below 0
         raise indefinite(kernel)
-    np.maximum(left, 0.0, out=left)
-    enough = 1e-13 * float(left.sum())
+    np.maximum(residual, 0.0, out=residual)
+    enough = 1e-13 * float(residual.sum())
     F = np.zeros((len(X), n))
     pivots = np.empty(0, dtype=np.intp)
-    while len(pivots) < n and float(left.sum()) > enough:
+    while len(pivots) < n and float(residual.sum()) > enough:
         # A step of the accelerated pivoted Cholesky draws up to 128 rows.
-        drawn = rng.choice(len(X), size=min(128, 2 * n), p=left / left.sum())
+        drawn = rng.choice(len(X), size=min(128, 2 * n), p=residual / residual.sum())
         mine = F[drawn, : len(pivots)]
-        taken, factor = _accept(kernel(X[drawn], X[drawn]) - mine @ mine.T, left[drawn], rng, n - len(pivots))
+        taken, factor = _accept(kernel(X[drawn], X[drawn]) - mine @ mine.T, residual[drawn], rng, n - len(pivots))
         if not len(taken):
             continue
         rows, done = drawn[taken], len(pivots)
@@ -217,10 +217,10 @@ def _by_pivoted_cholesky(kernel: Kernel, X: NDArray[np.floating], n: int, seed: 
             G = kernel(X[strip], X[rows]) - F[strip, :done] @ F[rows, :done].T
             new = sl.solve_triangular(factor, G.T, lower=True, check_finite=False)
             F[strip, done : done + len(rows)] = new.T
-            left[strip] -= np.einsum("ij,ij->j", new, new)
-        np.maximum(left, 0.0, out=left)
+            residual[strip] -= np.einsum("ij,ij->j", new, new)
+        np.maximum(residual, 0.0, out=residual)
         pivots = np.concatenate([pivots, rows])
-        left[pivots] = 0.0
+        residual[pivots] = 0.0
     if len(pivots) < n:  # nothing is left to choose by: any rows do
         pivots = np.concatenate([pivots, np.setdiff1d(np.arange(len(X)), pivots)[: n - len(pivots)]])
     return pivots

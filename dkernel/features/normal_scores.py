@@ -33,12 +33,12 @@ class NormalScores:
     ends: NDArray[np.int64]
 
     @classmethod
-    def of(cls, X: NDArray[np.floating], weight: F64 | None = None, kept: NDArray[np.bool_] | None = None) -> Self:
+    def of(cls, X: NDArray[np.floating], weight: F64 | None = None, unchanged: NDArray[np.bool_] | None = None) -> Self:
         """The scores of rows (n, p), a row counting as its weight says, by at most MOST_KNOTS of their numbers.
 
         Parameters
         ----------
-        kept : columns that stay as they are, bool (p,), beside those of at most FEW_VALUES values
+        unchanged : columns that stay as they are, bool (p,), beside those of at most FEW_VALUES values
 
         Examples
         --------
@@ -47,7 +47,7 @@ class NormalScores:
         [-3.3, -0.7, 0.0, 3.3]
         """
         none = np.zeros(0), np.zeros(0)
-        curves = [none if kept is not None and kept[j] else _make_curve(x, weight) for j, x in enumerate(X.T)]
+        curves = [none if unchanged is not None and unchanged[j] else _make_curve(x, weight) for j, x in enumerate(X.T)]
         ends = np.cumsum([len(knots) for knots, _ in curves]).astype(np.int64)
         knots, values = (np.concatenate([curve[i] for curve in curves]) for i in (0, 1))
         return cls(knots, values, ends)

@@ -122,13 +122,13 @@ class NystromMap(FeatureMap):
         K = np.empty((c, c))
 
         def strip(first: int) -> None:
-            own = slice(first, min(first + SQUARE_STRIP, c))
-            rows = Z[own]
+            block = slice(first, min(first + SQUARE_STRIP, c))
+            rows = Z[block]
             if first:
-                K[own, :first] = self.kernel(rows, Z[:first])
-                K[:first, own] = K[own, :first].T
+                K[block, :first] = self.kernel(rows, Z[:first])
+                K[:first, block] = K[block, :first].T
             among = np.asarray(self.kernel(rows, rows), np.float64)  # one block twice: some kernels know that
-            K[own, own] = 0.5 * (among + among.T)
+            K[block, block] = 0.5 * (among + among.T)
 
         longest_first = range(0, c, SQUARE_STRIP)[::-1]
         for_each(strip, longest_first, min(usable_cores(), MOST_THREADS))
@@ -209,9 +209,9 @@ class NystromMap(FeatureMap):
 
         `root` is the lower Cholesky factor of their metric M, if it is known.
         """
-        held, basis = self._solver_root if root is None else (root, None)
+        factor, basis = self._solver_root if root is None else (root, None)
         if basis is None:
-            return self._residual(X, lambda K: linalg.forward(held, K).T)
+            return self._residual(X, lambda K: linalg.forward(factor, K).T)
         return self._residual(X, lambda K: basis.T @ K.T)
 
     @cached_property
@@ -245,8 +245,8 @@ class NystromMap(FeatureMap):
 
         Of n = 1 those of the integral operator under the law of the landmarks (Williams and Seeger 2001). None is c.
         """
-        kept = self._spectrum[0][: self.n_out]
-        return kept if n is None else kept * (n / self.n_components)
+        values = self._spectrum[0][: self.n_out]
+        return values if n is None else values * (n / self.n_components)
 
     def eigenfunctions(self, X: NDArray) -> NDArray[np.float64]:
         """ψ_i(x) = c^{1/2} / λ_i Σ_j u_ji k(x, z_j), (n, n_out): orthonormal under the law of the landmarks.

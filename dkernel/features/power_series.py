@@ -70,6 +70,6 @@ def degree_shares(series: NDArray[np.float64], least: int) -> NDArray[np.float64
     square root make the variance of the sum least.
     """
     degrees = np.arange(len(series))
-    wanted = np.where(degrees >= least, series * 3.0 ** (degrees / 2), 0.0)
-    total = wanted.sum()
-    return wanted / total if total > 0 else wanted
+    shares = np.where(degrees >= least, series * 3.0 ** (degrees / 2), 0.0)
+    total = shares.sum()
+    return shares / total if total > 0 else shares

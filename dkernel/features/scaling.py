@@ -159,11 +159,11 @@ class Scaling:
         if isinstance(X, SparseRows):
             return self._of_sparse(X, dtype)
         # float32 rounds x - shift relative to |x|: a column with a large offset keeps what its own dtype can hold.
-        own = self.in_dtype("float64" if X.dtype == np.float64 else "float32")
+        rounded = self.in_dtype("float64" if X.dtype == np.float64 else "float32")
         if self.curves is not None:
             X = self.curves.apply(X)
-        scaled: NDArray[Any] = (X - own.shift) * own.factor
-        rotation: NDArray[Any] | None = own.rotation
+        scaled: NDArray[Any] = (X - rounded.shift) * rounded.factor
+        rotation: NDArray[Any] | None = rounded.rotation
         if rotation is not None:
             scaled = products(scaled, rotation)
         return np.ascontiguousarray(scaled, dtype=dtype)

@@ -86,12 +86,16 @@ def baselines(result: TrainResult, which: str = "linear") -> dict[str, Any]:
     targets = Targets(model.classes, model.recipe.positive)
     rows = _JudgedRows.of(targets, [rows for _, rows, _ in parts])
     with one_blas_thread():
-        own = np.concatenate([fitted.scores(rows.X).astype(np.float64) for fitted, rows, _ in parts])
+        model_scores = np.concatenate([fitted.scores(rows.X).astype(np.float64) for fitted, rows, _ in parts])
         scores = {name: _scores(fit, parts) for name, fit in _simpler(model, targets, which).items()}
-    found: dict[str, Any] = {"rows": len(own), "figure": rows.figure, "sure": _how_sure(model, rows, own)}
-    found["model"] = rows.merits(own)
+    found: dict[str, Any] = {
+        "rows": len(model_scores),
+        "figure": rows.figure,
+        "sure": _how_sure(model, rows, model_scores),
+    }
+    found["model"] = rows.merits(model_scores)
     for name, S in scores.items():
-        found[name] = rows.merits(S, name != "constant") | rows.gain(own, S)
+        found[name] = rows.merits(S, name != "constant") | rows.gain(model_scores, S)
     return found
 
 
@@ -167,9 +171,9 @@ class _JudgedRows:
             found |= {"auc": area_under_curve(histogram), "average_precision": average_precision(histogram)}
         return found
 
-    def gain(self, own: F64, other: F64) -> dict[str, float]:
+    def gain(self, scores: F64, other: F64) -> dict[str, float]:
         """By how much the figure of some scores is below that of others, and the standard error of this difference."""
-        one, two = self.errors(own), self.errors(other)
+        one, two = self.errors(scores), self.errors(other)
         gain, error = paired_difference(two, one, self.weight)
         if self.targets.classes is not None:
             return {"gain": gain, "gain_error": error}
@@ -197,8 +201,8 @@ def _how_sure(model: Model, rows: _JudgedRows, S: F64) -> dict[str, float]:
         if S.shape[1] > 1:
             return {}
         order = np.argsort(distance := np.abs(S[:, 0] - rows.truth[:, 0]))
-        place = np.searchsorted(np.cumsum(rows.weight[order]), SURE_SHARE * rows.weight.sum())
-        return {"share": SURE_SHARE, "within": float(distance[order[min(place, len(order) - 1)]])}
+        index = np.searchsorted(np.cumsum(rows.weight[order]), SURE_SHARE * rows.weight.sum())
+        return {"share": SURE_SHARE, "within": float(distance[order[min(index, len(order) - 1)]])}
     if not model.has_probabilities:
         return {}
     P = model.probabilities(S)

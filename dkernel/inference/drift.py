@@ -80,9 +80,9 @@ class InputMoments:
 
     def to_json(self) -> dict[str, Any]:
         """The moments as JSON."""
-        own = self.moments
-        arrays = {"mean": own.mean, "squares": own.squares, "distances": self.squares}
-        return {"rows": int(own.n)} | {name: array.tolist() for name, array in arrays.items()}
+        moments = self.moments
+        arrays = {"mean": moments.mean, "squares": moments.squares, "distances": self.squares}
+        return {"rows": int(moments.n)} | {name: array.tolist() for name, array in arrays.items()}
 
     @classmethod
     def from_json(cls, moments: Mapping[str, Any]) -> "InputMoments":

@@ -133,8 +133,8 @@ class _Far(Statistic[tuple[Any, F64], dict[str, Any]]):
         X, y, weight = X[some], y[some], weight[some]
         if not len(X):
             return inner, np.zeros(4)
-        own = self.model.map.kernel.diag(wide(self.model.scaling.apply(self.model.block(X))))
-        far = self.model.novelty(X) > np.maximum(self.largest, NOVELTY_ROUNDING * own)
+        diagonal = self.model.map.kernel.diag(wide(self.model.scaling.apply(self.model.block(X))))
+        far = self.model.novelty(X) > np.maximum(self.largest, NOVELTY_ROUNDING * diagonal)
         return inner, np.array(
             [len(X), weight.sum(), weight[far].sum(), self._errors(X[far], y[far], weight[far], name)]
         )
@@ -205,11 +205,11 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
 
         surprise, covered = 0.0, np.zeros(2)
         if self.model.has_probabilities:
-            P, own = self.model.probabilities(S), (np.arange(len(S)), codes)
-            surprise = float(-weight @ np.log(np.maximum(P[own], np.finfo(np.float64).eps)))
+            P, own_class = self.model.probabilities(S), (np.arange(len(S)), codes)
+            surprise = float(-weight @ np.log(np.maximum(P[own_class], np.finfo(np.float64).eps)))
             if self.coverage is not None:
                 sets = self.model.sets(P, self.coverage)
-                covered = np.array([weight @ sets[own], weight @ sets.sum(axis=1)])
+                covered = np.array([weight @ sets[own_class], weight @ sets.sum(axis=1)])
         return _Counts(
             counts(codes, None),
             counts(codes, weight),

@@ -236,7 +236,7 @@ class _Run:
     model: Model
     name: str
     written: Written
-    kept: tuple[str, ...]
+    kept_columns: tuple[str, ...]
     row_bytes: int
     progress: Any
 
@@ -267,7 +267,7 @@ class _Run:
                 if isinstance(blocks, Handle):
                     read[numbers[0]] = blocks
                 writers = [staging.part_writer(index, units[index].n_rows) for index in numbers]
-                args = (model, blocks, self.written, self.kept, allowed.files > 0, writers)
+                args = (model, blocks, self.written, self.kept_columns, allowed.files > 0, writers)
                 yield Call(f"dkernel-score-{token}-{numbers[0]}", function, args)
 
         try:
@@ -316,7 +316,7 @@ def score_units(
     model: Model,
     tasks: Sequence[Task],
     written: Written,
-    kept: Sequence[str],
+    kept_columns: Sequence[str],
     may_be_damaged: bool,
     writers: Sequence[PartWriter],
 ) -> list[OutputPart]:
@@ -328,7 +328,7 @@ def score_units(
     parts = []
     for task, writer in zip(tasks, writers, strict=True):
         try:
-            parts.append(score_part(model, get_sync(*task), written, kept, writer, partial(_without, *task)))
+            parts.append(score_part(model, get_sync(*task), written, kept_columns, writer, partial(_without, *task)))
         except DamagedFileError as error:
             if not may_be_damaged:
                 raise
@@ -340,19 +340,19 @@ def score_read_blocks(
     model: Model,
     blocks: Sequence[Block],
     written: Written,
-    kept: Sequence[str],
+    kept_columns: Sequence[str],
     _: bool,
     writers: Sequence[PartWriter],
 ) -> list[OutputPart]:
     """Score the blocks that other tasks have made of one unit; runs on a worker."""
-    return [score_part(model, blocks, written, kept, writer) for writer in writers]
+    return [score_part(model, blocks, written, kept_columns, writer) for writer in writers]
 
 
 def score_part(
     model: Model,
     blocks: Sequence[Block],
     written: Written,
-    kept: Sequence[str],
+    kept_columns: Sequence[str],
     writer: PartWriter,
     without: Callable[[Sequence[int], str], Sequence[Block]] | None = None,
 ) -> OutputPart:
@@ -369,7 +369,7 @@ def score_part(
         listed = pa.concat_tables(refused) if refused else None
         seen = {"filled": _unseen(model, blocks), "moments": measure_moments(model, blocks)}
         seen = {name: counts for name, counts in seen.items() if counts}
-        return writer.write(tables(model, blocks, written, kept), listed, seen)
+        return writer.write(tables(model, blocks, written, kept_columns), listed, seen)
 
     try:
         return write(blocks)

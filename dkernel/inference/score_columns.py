@@ -94,7 +94,7 @@ def words_for(model: Model, write: Sequence[str] | None) -> tuple[str, ...]:
     return words
 
 
-def output_columns(model: Model, kept: Sequence[str], written: Written) -> tuple[str, ...]:
+def output_columns(model: Model, kept_columns: Sequence[str], written: Written) -> tuple[str, ...]:
     """Names of the output's columns: the kept ones, then those that the words stand for."""
     classes = [] if model.classes is None else [str(c) for c in model.classes.tolist()]
     made: list[str] = []
@@ -108,12 +108,12 @@ def output_columns(model: Model, kept: Sequence[str], written: Written) -> tuple
             made += [f"{word}_{c}" for c in classes or range(len(model.intercept))]
         else:
             made.append(word)
-    if twice := sorted(set(made) & set(kept)):
+    if twice := sorted(set(made) & set(kept_columns)):
         raise DataError(
             f"The kept column {twice[0]!r} has the name of a column that scoring writes. Do not keep it, rename it in "
             "the input, or leave that column out of what is written."
         )
-    return (*kept, *made)
+    return (*kept_columns, *made)
 
 
 def rows_too_large(model: Model, blocks: Sequence[Block], written: Written) -> list[int]:
@@ -131,15 +131,15 @@ def rows_too_large(model: Model, blocks: Sequence[Block], written: Written) -> l
     return sorted(rows)
 
 
-def tables(model: Model, blocks: Sequence[Block], written: Written, kept: Sequence[str]) -> Iterator[pa.Table]:
+def tables(model: Model, blocks: Sequence[Block], written: Written, kept_columns: Sequence[str]) -> Iterator[pa.Table]:
     """The kept columns of blocks with those that the words stand for, a table a block."""
-    names = output_columns(model, kept, written)
+    names = output_columns(model, kept_columns, written)
     for block in blocks:
         if not len(block.X) and any(len(other.X) for other in blocks):
             continue
-        arrays: list[Any] = [block.kept.column(name) for name in kept] if block.kept is not None else []
+        arrays: list[Any] = [block.kept.column(name) for name in kept_columns] if block.kept is not None else []
         # Their fields say more than their types: which of them is CSV text.
-        fields = [block.kept.schema.field(name) for name in kept] if block.kept is not None else []
+        fields = [block.kept.schema.field(name) for name in kept_columns] if block.kept is not None else []
         S = model.scores(block.X)
         groups = None if written.group is None else groups_in(block.kept, written.group)
         for word in written.words:

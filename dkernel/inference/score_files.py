@@ -45,21 +45,21 @@ def score_files(
     data = list_data(data)
     kept_as = open_destination(out, partition_by=divided).format.kept_as
     listed = None if done is None else DoneFiles(done)
-    left: list[File] = []
+    remaining: list[File] = []
     bad: dict[str, str] = {}
     known: dict[str, str] = {}
     if listed is not None:
         files = expand(data, bad=bad if max_bad_files else None)
-        left = listed.new_files(files)
-        known = listed.files_left_out(left, bad)
+        remaining = listed.new_files(files)
+        known = listed.files_left_out(remaining, bad)
         max_bad_files += len(known) if max_bad_files else 0  # what an earlier run has left out counts once
-        data = [*left, *bad]
-        if not left:
+        data = [*remaining, *bad]
+        if not remaining:
             check_bad_files(bad, max_bad_files, len(files))
     source: Source | None = None
     result = ScoreResult(0, 0, str(out), skipped=True, bad_files=known | mask_names(bad))
     try:
-        if left or listed is None:
+        if remaining or listed is None:
             source = open_files(
                 data,
                 executor,
@@ -77,8 +77,8 @@ def score_files(
             writing |= {"partition_by": divided, "max_bad_files": max_bad_files}
             result = write_scores(model, source, out, executor, **writing)
     except NoGoodFileError:
-        if listed is None or not known.keys() >= {file.name for file in left}:
+        if listed is None or not known.keys() >= {file.name for file in remaining}:
             raise
-    if listed is not None and (left or bad):
-        listed.add(left, bad, result.bad_files, model=compute_digest(model), out=mask_urls(str(out)))
+    if listed is not None and (remaining or bad):
+        listed.add(remaining, bad, result.bad_files, model=compute_digest(model), out=mask_urls(str(out)))
     return result, source

@@ -85,9 +85,9 @@ def _exact(model: Model, X: NDArray[Any], background: NDArray[Any], groups: Sequ
         known = _factors(kernel, others[first : first + step], Z, groups)
 
         def add(i: int, known: NDArray[np.float64]) -> None:
-            own = _factors(kernel, rows[i : i + 1], Z, groups)[0]
+            factors = _factors(kernel, rows[i : i + 1], Z, groups)[0]
             work = np.empty((3, len(groups) + 1, SHAPLEY_BLOCK))
-            add_shapley(own, known, coef, nodes, weights, work, values[i])
+            add_shapley(factors, known, coef, nodes, weights, work, values[i])
 
         for_each(partial(add, known=known), range(len(rows)), min(usable_cores(), MOST_THREADS))
     return values
@@ -111,9 +111,9 @@ def _sample(
             order, changes = rng.permutation(len(groups)), np.zeros(shape)
             for walk in (order, order[::-1]):
                 mixed, before = np.repeat(row[None], len(X), axis=0), start
-                for place, g in enumerate(walk):
+                for position, g in enumerate(walk):
                     mixed[:, groups[g]] = X[:, groups[g]]
-                    after = ends if place == len(groups) - 1 else model.unclipped_scores(mixed).astype(np.float64)
+                    after = ends if position == len(groups) - 1 else model.unclipped_scores(mixed).astype(np.float64)
                     changes[:, g] += 0.5 * (after - before)
                     before = after
             samples.append(changes)

@@ -82,17 +82,17 @@ class FitSummary:
         labels = None if header["classes"] is None else header["classes"]["values"]
         lines, solver = facts.get("chosen", {}), SOLVERS[recipe["solver"]]
         form = describe_model(recipe, facts, columns)
-        asked, held = recipe["scoring"], facts.get("holdout", {})
+        asked, holdout = recipe["scoring"], facts.get("holdout", {})
         # Of a fit to rows of which none are held out, others judge: those of --eval-set (eval_set).
         own_holdout = recipe.get("holdout") or recipe.get("holdout_by", Recipe.holdout_by) != Recipe.holdout_by
         more_rows = "--holdout 0.3" if own_holdout else "give more in --eval-set (eval_set)"
-        rare, share = _rare_classes(labels, facts.get("counts", ()), held.get("rows", math.inf), more_rows)
+        rare, share = _rare_classes(labels, facts.get("counts", ()), holdout.get("rows", math.inf), more_rows)
         checks = {name: text for name, text in lines.items() if name not in CHOICES} | ({"rare": rare} if rare else {})
         return cls(
             form,
             {
-                **_held_out(held),
-                "scoring": {asked: held[asked]} if asked != BY_LOSS and asked in held else {},
+                **_held_out(holdout),
+                "scoring": {asked: holdout[asked]} if asked != BY_LOSS and asked in holdout else {},
                 "chose": bool(_CHOSEN_BY_ROWS & lines.keys()) or solver.in_rounds,
                 "rarest": share,
                 "no_simpler": ["boosted", "linear"] if form.startswith("linear model") else ["boosted"],
@@ -181,13 +181,13 @@ def _early_end(facts: Mapping[str, Any], entry: SolverEntry) -> dict[str, str]:
 def _quality(judged: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "model" not in judged:
         return
-    own, figure = judged["model"], judged["figure"]
-    error = own.get("standard_error")
+    figures, figure = judged["model"], judged["figure"]
+    error = figures.get("standard_error")
     sure = "" if error is None else f" (± {format_figure(figure, error, 2).removesuffix(' %')})"
     chose = ", which also chose the settings" if judged["chose"] else ""
     asked = [f"{name} {format_number(value)}" for name, value in judged["scoring"].items()]
-    ranking = [each for each in _ranking(judged, own) if each.split()[0] not in judged["scoring"]]
-    merits = ", ".join([f"{format_figure(figure, own['value'])}{sure}", *asked, *ranking])
+    ranking = [each for each in _ranking(judged, figures) if each.split()[0] not in judged["scoring"]]
+    merits = ", ".join([f"{format_figure(figure, figures['value'])}{sure}", *asked, *ranking])
     yield figure, f"{merits} on {judged['rows']:,} rows left out{chose}"
     if beside := "; ".join(verdict(judged, name) for name in SIMPLER if name in judged):
         yield "beside", beside
@@ -199,7 +199,7 @@ def _ranking(judged: Mapping[str, Any], merits: Mapping[str, Any]) -> list[str]:
     """AUC and average precision, where a class is rare."""
     if not judged["rarest"] < RARE:
         return []
-    return [f"{name} {merits[own]:.3g}" for name, own in _OF_RANKING.items() if merits.get(own) is not None]
+    return [f"{name} {merits[key]:.3g}" for name, key in _OF_RANKING.items() if merits.get(key) is not None]
 
 
 def verdict(judged: Mapping[str, Any], name: str) -> str:

@@ -47,14 +47,14 @@ class Composite(Kernel):
 
     def wants(self, names: Sequence[str]) -> dict[str, str]:
         """Kinds that the members take each column as; two kinds for one column are refused."""
-        wanted: dict[str, str] = {}
+        kinds: dict[str, str] = {}
         for member in self.members:
             for name, domain in member.wants(names).items():
-                before = wanted.get(name, "any")
+                before = kinds.get(name, "any")
                 if "any" not in (before, domain) and before != domain:
                     raise DataError(f"{self!r} takes the column {name!r} as {before} and as {domain}; one is possible.")
-                wanted[name] = domain if before == "any" else before
-        return wanted
+                kinds[name] = domain if before == "any" else before
+        return kinds
 
     @property
     def takes_sparse(self) -> bool:

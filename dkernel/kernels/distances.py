@@ -110,9 +110,9 @@ def l2(X: F64, Z: F64, length: float, tolerance: float) -> F64:
     if len(i) > distances.size // 8:
         return _one_by_one(X, Z, "euclidean")
     for start in range(0, len(i), DISTANCE_STRIP):
-        own, other = i[start : start + DISTANCE_STRIP], j[start : start + DISTANCE_STRIP]
-        difference = X[own] - Z[other]
-        distances[own, other] = np.einsum("ij,ij->i", difference, difference)
+        rows, columns = i[start : start + DISTANCE_STRIP], j[start : start + DISTANCE_STRIP]
+        difference = X[rows] - Z[columns]
+        distances[rows, columns] = np.einsum("ij,ij->i", difference, difference)
     return np.sqrt(distances, out=distances)
 
 

@@ -73,8 +73,8 @@ class Linear(Kernel):
         return X @ self.factor
 
     def _values(self, X: F64, Z: F64) -> F64:
-        own = self._image(X)
-        return own @ (own if X is Z else self._image(Z)).T
+        image = self._image(X)
+        return image @ (image if X is Z else self._image(Z)).T
 
     def _diag(self, X: F64) -> F64:
         return squares(self._image(X))
@@ -187,10 +187,10 @@ class ArcCosine(Kernel):
 
     def _values(self, X: F64, Z: F64) -> F64:
         same = X is Z
-        own, norms = _directions(X)
-        others, lengths = (own, norms) if same else _directions(Z)
+        directions, norms = _directions(X)
+        others, lengths = (directions, norms) if same else _directions(Z)
         # For unit vectors, |u - v| = 2 sin(θ / 2), |u + v| = 2 cos(θ / 2). An arc cosine would lose half the digits.
-        apart, together = l2(own, others, 1.0, 1e-14), l2(own, -others, 1.0, 1e-14)
+        apart, together = l2(directions, others, 1.0, 1e-14), l2(directions, -others, 1.0, 1e-14)
         if same:
             together = 0.5 * (together + together.T)
         angle = 2 * np.arctan2(apart, together)

@@ -40,8 +40,8 @@ class OfFunction(Kernel):
         values = np.array(values, dtype=np.float64)
         rows, columns = shape
         if values.ndim != 2 or values.shape != (rows, values.shape[1] if columns is None else columns):
-            wanted = f"({rows}, {'D' if columns is None else columns})"
-            raise DataError(f"{self!r}: its function made an array of shape {values.shape}; {wanted} is needed.")
+            needed = f"({rows}, {'D' if columns is None else columns})"
+            raise DataError(f"{self!r}: its function made an array of shape {values.shape}; {needed} is needed.")
         if not np.isfinite(values).all():
             raise DataError(f"{self!r}: its function made a value that is not finite.")
         return values
@@ -121,9 +121,9 @@ class FeatureMapKernel(OfFunction):
         return self._check(self.function(X), (len(X), None))  # type: ignore[operator]
 
     def _values(self, X: F64, Z: F64) -> F64:
-        own = self._features(X)
-        return own @ (own if X is Z else self._features(Z)).T
+        features = self._features(X)
+        return features @ (features if X is Z else self._features(Z)).T
 
     def _diag(self, X: F64) -> F64:
-        own = self._features(X)
-        return np.einsum("ij,ij->i", own, own)
+        features = self._features(X)
+        return np.einsum("ij,ij->i", features, features)

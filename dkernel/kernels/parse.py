@@ -105,10 +105,10 @@ def parse(text: str | Kernel) -> Kernel:
 
 def _own_class(name: str) -> type[Kernel]:
     """The class that a user registered under a name, or a KeyError."""
-    own = registered_class(name)
-    if own is None or not issubclass(own, Kernel):
+    registered = registered_class(name)
+    if registered is None or not issubclass(registered, Kernel):
         raise KeyError(name)
-    return own
+    return registered
 
 
 def _short(text: str) -> str:
@@ -182,11 +182,11 @@ class _Reader:
             known = [cls.__name__ for cls in dict.fromkeys(_CLASSES.values())]
             close = nearest_name(name.lower(), list(_CLASSES))
             hint = close if "mean" in close else nearest_name(name, known)
-            own = "" if "mean" in hint else " A class of your own is registered first: --import MODULE."
+            advice = "" if "mean" in hint else " A class of your own is registered first: --import MODULE."
             if name.lower() in _OF_SCIKIT_LEARN:
-                hint, own = f" {_OF_SCIKIT_LEARN[name.lower()]}", ""
+                hint, advice = f" {_OF_SCIKIT_LEARN[name.lower()]}", ""
             where = f"{_short(name)} (in {_short(self._text)})"
-            raise UnregisteredError(f"There is no kernel {where}.{hint}{own}") from None
+            raise UnregisteredError(f"There is no kernel {where}.{hint}{advice}") from None
 
     def _make(self, cls: type[Kernel], args: list[Any], named: dict[str, Any]) -> Kernel:
         parameters = list(inspect.signature(cls).parameters)

@@ -142,8 +142,8 @@ class Gaussian(Stationary):
             values *= -gamma
         else:
             center = Z.mean(axis=0)  # before the factors: an offset times a factor would be rounded
-            own = (X - center) * factors
-            values = squared_l2(own, own if X is Z else (Z - center) * factors, DISTANCE_TOLERANCE)
+            scaled = (X - center) * factors
+            values = squared_l2(scaled, scaled if X is Z else (Z - center) * factors, DISTANCE_TOLERANCE)
             np.negative(values, out=values)
         return np.exp(values, out=values)
 

@@ -66,8 +66,8 @@ class CountKernel(Kernel):
         places: dict[Any, int] = {}
         theirs = self._counts(Z, places)
         known = len(places)
-        own = theirs if X is Z else self._counts(X, places)[:, :known]
-        return (own @ theirs.T).toarray()
+        counts = theirs if X is Z else self._counts(X, places)[:, :known]
+        return (counts @ theirs.T).toarray()
 
     def _diag(self, X: F64) -> F64:
         counts = self._counts(X, {})
@@ -212,9 +212,9 @@ class SetKernel(CountKernel):
     def _values(self, X: F64, Z: F64) -> F64:
         if self.kernel is None:
             return super()._values(X, Z)
-        own, starts = self._points(X)
-        theirs, ends = (own, starts) if X is Z else self._points(Z)
-        values = np.add.reduceat(np.add.reduceat(self.kernel._values(own, theirs), starts, axis=0), ends, axis=1)
+        points, starts = self._points(X)
+        theirs, ends = (points, starts) if X is Z else self._points(Z)
+        values = np.add.reduceat(np.add.reduceat(self.kernel._values(points, theirs), starts, axis=0), ends, axis=1)
         return 0.5 * (values + values.T) if X is Z else values
 
     def _diag(self, X: F64) -> F64:

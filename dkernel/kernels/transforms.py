@@ -61,9 +61,9 @@ class WeightedKernel(UnaryKernel):
         return WeightedColumns(self.kernel.columns(Z), self._weights, self._landmarks(Z))
 
     def _values(self, X: F64, Z: F64) -> F64:
-        own = self._weights(X)
+        weights = self._weights(X)
         values = self.kernel._values(X, Z)
-        values *= np.multiply.outer(own, own if X is Z else self._weights(Z))
+        values *= np.multiply.outer(weights, weights if X is Z else self._weights(Z))
         return values
 
 
@@ -382,19 +382,19 @@ class Selection(UnaryKernel, operator="on"):
 
     def bind(self, rule: GammaRule) -> Kernel:
         """The kernel with numbers that the rule finds in its own columns alone."""
-        own = self.at or self.names
+        columns = self.at or self.names
 
         def of_columns(metric: str, word: str, inner: Sequence[Any] | None = None) -> float:
             # Positions in a selection inside count from its own columns.
-            return rule(metric, word, own if inner is None else tuple(own[i] for i in inner))
+            return rule(metric, word, columns if inner is None else tuple(columns[i] for i in inner))
 
         return replace(self, kernel=self.kernel.bind(of_columns)) if self.placeholders else self
 
     def wants(self, names: Sequence[str]) -> dict[str, str]:
         """Kinds that the kernel takes its columns as; nothing where some of them are missing."""
-        own = list(self.names) if self.at is None else [names[i] for i in self.at if i < len(names)]
-        there = len(own) == len(self.names) and set(own) <= set(names)
-        return self.kernel.wants([str(name) for name in own]) if there else {}
+        columns = list(self.names) if self.at is None else [names[i] for i in self.at if i < len(names)]
+        there = len(columns) == len(self.names) and set(columns) <= set(names)
+        return self.kernel.wants([str(name) for name in columns]) if there else {}
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """The kernel's columns of the selected columns."""
@@ -425,8 +425,8 @@ class Selection(UnaryKernel, operator="on"):
             raise DataError(f"{self!r} needs numbers in its columns: {error}.") from None
 
     def _values(self, X: F64, Z: F64) -> F64:
-        own = self._part(X)
-        return self.kernel._values(own, own if X is Z else self._part(Z))
+        part = self._part(X)
+        return self.kernel._values(part, part if X is Z else self._part(Z))
 
     def _diag(self, X: F64) -> F64:
         return self.kernel._diag(self._part(X))

@@ -53,8 +53,8 @@ class Variance:
     def fits(self, n_components: int, targets: int = 1) -> bool:
         """True if it is one of a map with that number of columns, and of targets."""
         factor, offset, scale = self.factor, self.offset, self.scale
-        wanted = (3,) if targets == 1 else (3, targets)
-        if any(array.dtype != np.float64 for array in (factor, offset, scale)) or scale.shape != wanted:
+        shape = (3,) if targets == 1 else (3, targets)
+        if any(array.dtype != np.float64 for array in (factor, offset, scale)) or scale.shape != shape:
             return False
         shaped = factor.ndim == 2 and len(factor) == n_components and offset.shape == (factor.shape[1],)
         return bool(shaped and (scale[:2] >= 0).all() and (scale[2] > 0).all())

@@ -93,8 +93,8 @@ def _below_precision(positive: NDArray[np.bool_], s: F64) -> F64:
     gained = np.stack([above - found, found], axis=1)[positive][order]
     sums = np.concatenate([np.zeros((1, 2)), np.cumsum(gained / above[positive][order][:, None] ** 2, axis=0)])
     right, wrong = sums[np.searchsorted(s[positive][order], s, "right")].T * (len(s) / positive.sum())
-    own = _influence(positive, lost, float(lost[positive].mean()))
-    return np.asarray(own - np.where(positive, right, -wrong))
+    influence = _influence(positive, lost, float(lost[positive].mean()))
+    return np.asarray(influence - np.where(positive, right, -wrong))
 
 
 def _surprise(y: F64, s: F64, probabilities: Probabilities) -> F64:

@@ -119,8 +119,8 @@ class Conformal:
     def quantile(self, coverage: float, stratum: int | None = None, group: int | None = None) -> float:
         """q of a stratum and a group, or of all; infinite where their rows are too few for the coverage."""
         some = np.ones(len(self.scores), bool)
-        for codes, wanted in ((self.stratum, stratum), (self.group, group)):
-            some &= True if wanted is None else codes == wanted
+        for codes, number in ((self.stratum, stratum), (self.group, group)):
+            some &= True if number is None else codes == number
         order = np.argsort(self.scores[some], kind="stable")
         reached = np.cumsum(self.mass[some][order])
         if not len(reached):
@@ -169,12 +169,12 @@ class Conformal:
                 "conformalize MODEL DATA --group COL, with rows that the fit has not seen."
             )
         number = {word: i for i, word in enumerate(group_words([str(name) for name in self.groups]).tolist())}
-        values, place = np.unique(group_words(groups), return_inverse=True)
+        values, inverse = np.unique(group_words(groups), return_inverse=True)
         unknown = [value for value in values.tolist() if value not in number]
         if unknown:
             known = ", ".join(map(repr, self.groups[:10]))
             raise DataError(f"No row of the group {unknown[0]!r} was left out; the groups are {known}.")
-        return np.array([number[value] for value in values.tolist()], np.intp)[place]
+        return np.array([number[value] for value in values.tolist()], np.intp)[inverse]
 
     def _check_enough(self, coverage: float, radii: F64, which: str) -> None:
         if np.isinf(radii).any():

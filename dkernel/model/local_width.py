@@ -148,8 +148,8 @@ def _fit(F: F64, errors: F64, weight: F64) -> tuple[F64, F64] | None:
     penalty, least, best = np.append(np.ones(F.shape[1] - 1), 0.0), np.inf, None
     for ridge in RIDGES:
         coefs = []
-        for own, right in parts:
-            rest = A - own
+        for gram, right in parts:
+            rest = A - gram
             coefs.append(np.linalg.solve(rest + np.diag(ridge * rest[-1, -1] * penalty + 1e-12), b - right))
         linear = np.empty(len(F))
         for i, coef in enumerate(coefs):

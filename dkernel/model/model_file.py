@@ -146,28 +146,32 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     ...     load_model(f"{folder}/model.safetensors").label
     'label'
     """
-    place = str(path)
+    file_name = str(path)
     with open_tensors(path) as file:
-        document = read_document(file, place, MODEL_VERSION)
-        _check_parts(document, place)
-        arrays = read_tensors(file, document, place, _by_parts(document))
+        document = read_document(file, file_name, MODEL_VERSION)
+        _check_parts(document, file_name)
+        arrays = read_tensors(file, document, file_name, _by_parts(document))
     try:
-        model = _model(document, arrays, place)
-        _check_shapes(model, place)
+        model = _model(document, arrays, file_name)
+        _check_shapes(model, file_name)
         _DIGESTS[model] = digest_as_read(document, arrays)
     except ModelFileError:
         raise
     except UnregisteredError as error:
         raise ModelFileError(
-            f"{place} was trained with a kernel that is not known here. {error} Loading a model imports nothing by "
+            f"{file_name} was trained with a kernel that is not known here. {error} Loading a model imports nothing by "
             "itself."
         ) from error
     except _MEANINGLESS as error:
         raise ModelFileError(
-            f"{place} does not describe a model: {error!r}. Its checksums are right, so another program, or another "
-            "version of dkernel, made it. Use the dkernel that made it, or train it again."
+            f"{file_name} does not describe a model: {error!r}. Its checksums are right, so another program, or "
+            "another version of dkernel, made it. Use the dkernel that made it, or train it again."
         ) from error
     return model
+
+
+def _no_model(file_name: str, why: str) -> ModelFileError:
+    return ModelFileError(f"{file_name} does not describe a model: {why}")
 
 
 def _by_parts(document: Mapping[str, Any]) -> set[str]:
@@ -200,8 +204,8 @@ def _collect_arrays(model: Model) -> dict[str, NDArray[Any]]:
 def _collect_global_arrays(model: Model) -> dict[str, NDArray[Any]]:
     """All but those of the local machine."""
     arrays = {"coef": model.coef, "intercept": model.intercept}
-    for part, held in (("map", model.map.arrays()), ("scaling", model.scaling.arrays())):
-        arrays |= {f"{part}.{name}": array for name, array in held.items()}
+    for part, part_arrays in (("map", model.map.arrays()), ("scaling", model.scaling.arrays())):
+        arrays |= {f"{part}.{name}": array for name, array in part_arrays.items()}
     answers = {"calibration": model.calibration, "variance": model.variance, "conformal": model.conformal}
     for part, known in answers.items():
         if known is not None:
@@ -214,38 +218,38 @@ def _array_names(model: Model) -> set[str]:
     return _collect_global_arrays(model).keys() | local
 
 
-def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], place: str) -> Model:
-    def held(part: str) -> dict[str, NDArray[Any]]:
+def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], file_name: str) -> Model:
+    def select_arrays(part: str) -> dict[str, NDArray[Any]]:
         return {name.removeprefix(part): array for name, array in arrays.items() if name.startswith(part)}
 
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not all_finite(array):
-            raise ModelFileError(f"{place} does not describe a model: a value in {name!r} is not finite.")
+            raise _no_model(file_name, f"a value in {name!r} is not finite.")
     columns = _columns_from_json(document["columns"])
     encoding = Encoding.from_json(document["encoding"]) if "encoding" in document else None
     _check_numbers(
         # Whole numbers up to it are small however small the map is: a degree, a rank
         document["map"],
         max(len(columns if encoding is None else encoding.names), len(arrays["coef"]), 1000),
-        place,
+        file_name,
     )
     recipe = SettledRecipe(Recipe.from_dict(document["recipe"]))
-    kind, variance, conformal = recipe.curve, held("variance."), held("conformal.")
+    kind, variance, conformal = recipe.curve, select_arrays("variance."), select_arrays("conformal.")
     model = Model(
         recipe=recipe,
-        scaling=Scaling.build(document["scaling"], held("scaling.")),
-        map=map_from(document["map"], held("map.")),
+        scaling=Scaling.build(document["scaling"], select_arrays("scaling.")),
+        map=map_from(document["map"], select_arrays("map.")),
         coef=arrays["coef"],
         intercept=arrays["intercept"],
-        classes=_classes_from_json(document["classes"], place),
+        classes=_classes_from_json(document["classes"], file_name),
         columns=_columns_from_json(document["columns"]),
         label=document["label"],
         facts=document["facts"],
-        calibration=None if kind is None else CALIBRATIONS[kind].build(held("calibration.")),
+        calibration=None if kind is None else CALIBRATIONS[kind].build(select_arrays("calibration.")),
         variance=Variance.build(variance) if variance else None,
         conformal=Conformal.build(conformal, document["conformal"]["groups"]) if "conformal" in document else None,
         encoding=encoding,
-        local=local_machine(document["local"], held("local.")) if "local" in document else None,
+        local=local_machine(document["local"], select_arrays("local.")) if "local" in document else None,
     )
     for last in (
         max(selection.at)
@@ -253,26 +257,24 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
         if isinstance(selection, Selection) and selection.at
     ):
         if last >= model.map.n_in:
-            raise ModelFileError(
-                f"{place} does not describe a model: its kernel is of column {last} of {model.map.n_in}."
-            )
+            raise _no_model(file_name, f"its kernel is of column {last} of {model.map.n_in}.")
     # Arrays that no part asked for, or that read back differently, would make a second file of the same model.
     if (again := _array_names(model)) != arrays.keys():
         odd = ", ".join(sorted(again ^ arrays.keys()))
-        raise ModelFileError(f"{place} does not describe a model: tensors missing or not used: {odd}.")
+        raise _no_model(file_name, f"tensors missing or not used: {odd}.")
     for part, value in _to_document(model).items():
         if canonical(value) != canonical(document[part]):
-            raise ModelFileError(f"{place} does not describe a model: its {part} reads back differently.")
+            raise _no_model(file_name, f"its {part} reads back differently.")
     return model
 
 
-def _check_numbers(part: Any, most: int, place: str) -> None:
+def _check_numbers(part: Any, most: int, file_name: str) -> None:
     """Refuse whole numbers above `most`, the largest of any map of these columns: memory is taken for them at once."""
     if isinstance(part, dict | list):
         for value in part.values() if isinstance(part, dict) else part:
-            _check_numbers(value, most, place)
+            _check_numbers(value, most, file_name)
     elif isinstance(part, int) and not 0 <= part <= most:
-        raise ModelFileError(f"{place} does not describe a model: its map has the number {part}; 0 to {most} can be.")
+        raise _no_model(file_name, f"its map has the number {part}; 0 to {most} can be.")
 
 
 def _kernel_parts(kernel: Any) -> Iterator[Kernel]:
@@ -286,28 +288,29 @@ def _kernel_parts(kernel: Any) -> Iterator[Kernel]:
             yield from _kernel_parts(getattr(kernel, each.name))
 
 
-def _check_parts(document: Mapping[str, Any], place: str) -> None:
+def _check_parts(document: Mapping[str, Any], file_name: str) -> None:
     columns, label, facts = document.get("columns"), document.get("label"), document.get("facts")
     if (parts := document.keys() - {"conformal", "encoding", "local"}) != _PARTS:
         odd = ", ".join(sorted(parts ^ _PARTS))
-        raise ModelFileError(f"{place} does not describe a model: parts missing or unknown: {odd}.")
+        raise _no_model(file_name, f"parts missing or unknown: {odd}.")
     listed = isinstance(columns, list) and all(isinstance(column, str) for column in columns)
     if not listed and not _is_numbered(columns):
-        raise ModelFileError(f"{place} does not describe a model: its columns are not a list of names.")
+        raise _no_model(file_name, "its columns are not a list of names.")
     if not isinstance(label, str) or not isinstance(facts, dict) or not isinstance(document["recipe"], dict):
-        raise ModelFileError(f"{place} does not describe a model: its label, facts or recipe are of the wrong type.")
+        raise _no_model(file_name, "its label, facts or recipe are of the wrong type.")
     if (recipe := document["recipe"].keys()) != PARAMETERS.keys():
         versions = facts.get("versions")
         version = versions.get("dkernel") if isinstance(versions, dict) else None
         more, fewer = (", ".join(sorted(map(repr, names))) for names in (recipe - PARAMETERS, PARAMETERS - recipe))
         differences = " and ".join([f"has {more}"] * bool(more) + [f"lacks {fewer}"] * bool(fewer))
         raise ModelFileError(
-            f"{place} was written by another version, dkernel {version or 'of no known number'}, and this is dkernel "
-            f"{__version__}: its recipe {differences}. Train the model again, or read it with the one that wrote it."
+            f"{file_name} was written by another version, dkernel {version or 'of no known number'}, and this is "
+            f"dkernel {__version__}: its recipe {differences}. Train the model again, or read it with the one that "
+            "wrote it."
         )
 
 
-def _check_shapes(model: Model, place: str) -> None:
+def _check_shapes(model: Model, file_name: str) -> None:
     # A regression has as many targets as intercepts.
     if model.classes is None:
         outputs = max(1, model.intercept.size)
@@ -316,11 +319,11 @@ def _check_shapes(model: Model, place: str) -> None:
     n_in, curves = (len(model.inputs),), model.scaling.curves
     scaling = replace(model.scaling, curves=None).arrays()
     if curves is not None and not curves.fits(len(model.inputs)):
-        raise ModelFileError(f"{place} does not describe a model: its normal scores are none of these features.")
+        raise _no_model(file_name, "its normal scores are none of these features.")
     if model.encoding is not None and model.encoding.column_names != tuple(model.columns):
-        raise ModelFileError(f"{place} does not describe a model: its encoding is of other columns.")
+        raise _no_model(file_name, "its encoding is of other columns.")
     if model.map.sparse != isinstance(model.columns, RangeNames):
-        raise ModelFileError(f"{place} does not describe a model: its map and its columns are of other rows.")
+        raise _no_model(file_name, "its map and its columns are of other rows.")
     if model.map.sparse:  # one number may be for all columns
         scaling = {name: array for name, array in scaling.items() if array.shape != (1,) or array.dtype != np.float64}
     shapes = {
@@ -333,24 +336,24 @@ def _check_shapes(model: Model, place: str) -> None:
     }
     for name, (shape, needed) in shapes.items():
         if shape != needed:
-            raise ModelFileError(f"{place} does not describe a model: {name} has shape {shape}; {needed} is needed.")
+            raise _no_model(file_name, f"{name} has shape {shape}; {needed} is needed.")
     for name, array in {"coef": model.coef, "intercept": model.intercept, **scaling}.items():
         if array.dtype != np.float64:
-            raise ModelFileError(f"{place} does not describe a model: {name} is of type {array.dtype}, not float64.")
+            raise _no_model(file_name, f"{name} is of type {array.dtype}, not float64.")
     if model.calibration is not None and (model.classes is None or not model.calibration.fits(outputs)):
-        raise ModelFileError(f"{place} does not describe a model: its calibration is none of {outputs} score(s).")
+        raise _no_model(file_name, f"its calibration is none of {outputs} score(s).")
     span = np.array(model.facts.get("span", np.zeros((2, outputs))))
     ordered = span.shape == (2, outputs) and span.dtype == np.float64 and bool((span[0] <= span[1]).all())
     if not ordered or (model.classes is not None and "span" in model.facts):
-        raise ModelFileError(f"{place} does not describe a model: its span of labels is none of {outputs} target(s).")
+        raise _no_model(file_name, f"its span of labels is none of {outputs} target(s).")
     variance = model.variance
     if variance is not None and (model.classes is not None or not variance.fits(model.map.n_components, outputs)):
-        raise ModelFileError(f"{place} does not describe a model: its variance is none of this map.")
+        raise _no_model(file_name, "its variance is none of this map.")
     strata = outputs if model.classes is None else len(model.classes)
     if model.conformal is not None and not model.conformal.fits(len(model.inputs), strata):
-        raise ModelFileError(f"{place} does not describe a model: its conformity scores are none of its answers.")
+        raise _no_model(file_name, "its conformity scores are none of its answers.")
     if model.local is not None and not model.local.fits(len(model.inputs), outputs):
-        raise ModelFileError(f"{place} does not describe a model: its local part is of other rows or scores.")
+        raise _no_model(file_name, "its local part is of other rows or scores.")
 
 
 def _columns_to_json(columns: Sequence[str]) -> list[str] | dict[str, int]:
@@ -383,12 +386,12 @@ def _classes_to_json(classes: NDArray[Any] | None) -> dict[str, Any] | None:
     return {"dtype": dtype, "values": classes.tolist()}
 
 
-def _classes_from_json(stored_classes: Any, place: str) -> NDArray[Any] | None:
+def _classes_from_json(stored_classes: Any, file_name: str) -> NDArray[Any] | None:
     if stored_classes is None:
         return None
     if not _CLASS_DTYPE.fullmatch(stored_classes["dtype"]):
-        raise ModelFileError(f"{place} does not describe a model: its classes are of type {stored_classes['dtype']!r}.")
+        raise _no_model(file_name, f"its classes are of type {stored_classes['dtype']!r}.")
     classes = np.array(stored_classes["values"], dtype=stored_classes["dtype"])
     if classes.ndim != 1 or len(set(stored_classes["values"])) < max(2, len(classes)):
-        raise ModelFileError(f"{place} does not describe a model: its classes are not different labels of one type.")
+        raise _no_model(file_name, "its classes are not different labels of one type.")
     return classes

@@ -112,5 +112,5 @@ def early_end(facts: Mapping[str, Any]) -> dict[str, str]:
         return {"solver": f"a few far rows may not be learned: one of the last rounds has {losses}; solver=lbfgs helps"}
     if solver.get("converged", True) or solver.get("decrement", 0.0) < SEEN:
         return {}
-    left = f"scores would still change by about {solver['decrement']:.1g}"
-    return {"solver": f"stopped after {solver['passes']} passes, not fully converged: {left}"}
+    remaining = f"scores would still change by about {solver['decrement']:.1g}"
+    return {"solver": f"stopped after {solver['passes']} passes, not fully converged: {remaining}"}

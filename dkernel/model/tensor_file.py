@@ -110,7 +110,7 @@ def open_tensors(path: str | os.PathLike[str], all_of_it: bool = True) -> Iterat
         raise ModelFileError(f"The model {str(path)!r} cannot be read: {error}.") from error
 
 
-def read_document(file: BinaryIO, place: str, newest: int) -> Document:
+def read_document(file: BinaryIO, file_name: str, newest: int) -> Document:
     """The document, checked against itself and against the size of the file; `newest` is the highest protocol known."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
@@ -118,38 +118,40 @@ def read_document(file: BinaryIO, place: str, newest: int) -> Document:
     length = int.from_bytes(first, "little")
     if len(first) < 8 or not 2 <= length <= min(_HEADER_LIMIT, size - 8):
         raise ModelFileError(
-            f"{place} is not a dkernel model: its {size} bytes do not begin with a header that fits. "
+            f"{file_name} is not a dkernel model: its {size} bytes do not begin with a header that fits. "
             "A model is the file that dkernel train or dkernel.save wrote, whole."
         )
     raw = file.read(length)
     if not raw.startswith(_BEGINNING):
-        raise ModelFileError(f"{place} is not a dkernel model: its header does not begin as that of one does.")
+        raise ModelFileError(f"{file_name} is not a dkernel model: its header does not begin as that of one does.")
     values = sum(raw.count(sign) for sign in (b",", b"[", b"{"))
     # Three bytes of text can stand for a value of sixty in memory; a model's tensors outweigh the values of its header.
     if values * 4 > max(size, _FREE_BYTES):  # a number and its comma take more, an empty list less
-        raise ModelFileError(f"{place} is not a dkernel model: its header has {values:,} values for {size:,} bytes.")
+        raise ModelFileError(
+            f"{file_name} is not a dkernel model: its header has {values:,} values for {size:,} bytes."
+        )
     try:
         document: Document = _parse(_parse(raw.decode())["__metadata__"]["dkernel"])
-        _check_protocol(document["protocol"], newest, place)
-        _check_document(document, place)
+        _check_protocol(document["protocol"], newest, file_name)
+        _check_document(document, file_name)
         written = _header(document)
     except ModelFileError:
         raise
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise ModelFileError(
-            f"{place} is not a dkernel model, or it is damaged: its header cannot be read "
+            f"{file_name} is not a dkernel model, or it is damaged: its header cannot be read "
             f"({type(error).__name__}: {str(error)[:200]}). {_AGAIN}"
         ) from error
     if first + raw != written:
-        raise ModelFileError(f"{place} is damaged: its header is not what dkernel writes. {_AGAIN}")
+        raise ModelFileError(f"{file_name} is damaged: its header is not what dkernel writes. {_AGAIN}")
     needed = len(written) + sum(_nbytes(entry) for entry in document["tensors"].values())
     if size != needed:
-        raise ModelFileError(f"{place} is damaged: it has {size} bytes and its header describes {needed}. {_AGAIN}")
+        raise ModelFileError(f"{file_name} is damaged: it has {size} bytes and its header describes {needed}. {_AGAIN}")
     return document
 
 
 def read_tensors(
-    file: BinaryIO, document: Document, place: str, by_parts: Collection[str] = ()
+    file: BinaryIO, document: Document, file_name: str, by_parts: Collection[str] = ()
 ) -> dict[str, NDArray[Any]]:
     """The tensors, in the file's order, each checked by its sha256.
 
@@ -167,9 +169,9 @@ def read_tensors(
         else:
             buffer = bytearray(_nbytes(entry))
             if file.readinto(buffer) != len(buffer):  # type: ignore[attr-defined]
-                raise ModelFileError(f"{place} ends in the middle of the tensor {name!r}. {_AGAIN}")
+                raise ModelFileError(f"{file_name} ends in the middle of the tensor {name!r}. {_AGAIN}")
         if hashlib.sha256(buffer).hexdigest() != entry["sha256"]:
-            raise ModelFileError(f"{place} is damaged: the sha256 of the tensor {name!r} does not match. {_AGAIN}")
+            raise ModelFileError(f"{file_name} is damaged: the sha256 of the tensor {name!r} does not match. {_AGAIN}")
         arrays[name] = np.frombuffer(buffer, dtype=_DTYPES[entry["dtype"]]).reshape(entry["shape"])
     return arrays
 
@@ -178,9 +180,9 @@ def _map(file: BinaryIO, size: int) -> memoryview:
     """The next bytes of the file, where they are."""
     start = file.tell()
     skipped = start % mmap.ALLOCATIONGRANULARITY
-    held = mmap.mmap(file.fileno(), skipped + size, access=mmap.ACCESS_READ, offset=start - skipped)
+    mapped = mmap.mmap(file.fileno(), skipped + size, access=mmap.ACCESS_READ, offset=start - skipped)
     file.seek(start + size)
-    return memoryview(held)[skipped:]
+    return memoryview(mapped)[skipped:]
 
 
 def all_finite(array: NDArray[Any]) -> bool:
@@ -193,8 +195,8 @@ def _entry(name: str, array: NDArray[Any]) -> dict[str, Any]:
     if name <= "__metadata__":
         raise ModelFileError(f"The tensor {name!r} would stand before the document: its name must begin with a-z.")
     if array.dtype not in _DTYPE_NAMES:
-        held = ", ".join(str(dtype) for dtype in _DTYPE_NAMES)
-        raise ModelFileError(f"The tensor {name!r} is of type {array.dtype}; a model file holds {held}.")
+        dtypes = ", ".join(str(dtype) for dtype in _DTYPE_NAMES)
+        raise ModelFileError(f"The tensor {name!r} is of type {array.dtype}; a model file holds {dtypes}.")
     if array.dtype.kind == "f" and not all_finite(array):
         raise ModelFileError(
             f"The tensor {name!r} has a value that is not finite: the fit did not converge. Train again, with a "
@@ -252,20 +254,20 @@ def _nbytes(entry: Mapping[str, Any]) -> int:
     return int(np.dtype(_DTYPES[entry["dtype"]]).itemsize * math.prod(entry["shape"]))
 
 
-def _check_protocol(protocol: Any, newest: int, place: str) -> None:
+def _check_protocol(protocol: Any, newest: int, file_name: str) -> None:
     if type(protocol) is int and protocol > newest:
         raise ModelFileError(
-            f"{place} was made by a newer dkernel: it has protocol {protocol} and this dkernel reads up to {newest}. "
-            "Install a newer dkernel."
+            f"{file_name} was made by a newer dkernel: it has protocol {protocol} and this dkernel reads up to "
+            f"{newest}. Install a newer dkernel."
         )
     if type(protocol) is not int or protocol < 1:
-        raise ModelFileError(f"{place} has the unknown protocol {protocol!r}; this dkernel reads 1 to {newest}.")
+        raise ModelFileError(f"{file_name} has the unknown protocol {protocol!r}; this dkernel reads 1 to {newest}.")
 
 
-def _check_document(document: Document, place: str) -> None:
+def _check_document(document: Document, file_name: str) -> None:
     unsealed = {name: value for name, value in document.items() if name != "sha256"}
     if hashlib.sha256(canonical(unsealed).encode()).hexdigest() != document["sha256"]:
-        raise ModelFileError(f"{place} is damaged: the sha256 of its header does not match. {_AGAIN}")
+        raise ModelFileError(f"{file_name} is damaged: the sha256 of its header does not match. {_AGAIN}")
     for name, entry in document["tensors"].items():
         shape = entry["shape"]
         if not (
@@ -276,7 +278,7 @@ def _check_document(document: Document, place: str) -> None:
             and len(shape) <= 8
             and all(type(n) is int and 0 <= n < 2**48 for n in shape)
         ):
-            raise ModelFileError(f"{place} does not describe a model: the tensor {name!r} is {str(entry)[:200]}.")
+            raise ModelFileError(f"{file_name} does not describe a model: the tensor {name!r} is {str(entry)[:200]}.")
 
 
 def canonical(value: Any) -> str:

@@ -63,24 +63,24 @@ def _factor_in_blocks(A: NDArray[Any], each: "Each") -> None:
     """The lower triangle of A becomes that of its factor."""
     n = len(A)
     for first in range(0, n, STEP_COLUMNS):
-        own, factored = slice(first, min(first + STEP_COLUMNS, n)), Event()
+        block, factored = slice(first, min(first + STEP_COLUMNS, n)), Event()
 
-        def column(rows: slice, own: slice = own, factored: Event = factored) -> None:
+        def column(rows: slice, block: slice = block, factored: Event = factored) -> None:
             """Compute these rows of the block's columns; a thread takes the block's own rows first."""
             try:
-                if rows == own:
-                    _less_squares(A[own, own], A[own, : own.start])
-                    _factor(A[own, own])
-                elif own.start:
-                    _less(A[rows, own], A[rows, : own.start], A[own, : own.start])
+                if rows == block:
+                    _less_squares(A[block, block], A[block, : block.start])
+                    _factor(A[block, block])
+                elif block.start:
+                    _less(A[rows, block], A[rows, : block.start], A[block, : block.start])
             finally:
-                if rows == own:  # also where it failed, of which the caller is told: nobody waits for ever
+                if rows == block:  # also where it failed, of which the caller is told: nobody waits for ever
                     factored.set()
-            if rows != own:
+            if rows != block:
                 factored.wait()
-                _halve(A[own, own], A[rows, own])
+                _halve(A[block, block], A[rows, block])
 
-        each(column, (own, *_chunks(own.stop, n)))
+        each(column, (block, *_chunks(block.stop, n)))
 
 
 def mirror(A: Matrix, diagonal: Matrix) -> None:
@@ -92,10 +92,10 @@ def mirror(A: Matrix, diagonal: Matrix) -> None:
     >>> A.tolist()
     [[4.0, 2.0], [2.0, 6.0]]
     """
-    for own in _chunks(0, len(A)):
-        A[own, : own.start] = A[: own.start, own].T
-        above = np.triu(A[own, own], 1)
-        A[own, own] = above + above.T
+    for block in _chunks(0, len(A)):
+        A[block, : block.start] = A[: block.start, block].T
+        above = np.triu(A[block, block], 1)
+        A[block, block] = above + above.T
     A[np.diag_indices_from(A)] = diagonal
 
 
@@ -118,10 +118,10 @@ def forward(L: Matrix, rows: Matrix) -> Matrix:
     def one(part: slice) -> None:
         mine = out[part]
         for first in range(0, len(L), STEP_COLUMNS):
-            own = slice(first, min(first + STEP_COLUMNS, len(L)))
+            block = slice(first, min(first + STEP_COLUMNS, len(L)))
             if first:
-                _less(mine[:, own], mine[:, :first], L[own, :first])
-            _halve(L[own, own], mine[:, own])
+                _less(mine[:, block], mine[:, :first], L[block, :first])
+            _halve(L[block, block], mine[:, block])
 
     with _threads(len(out)) as each:
         each(one, _chunks(0, len(out)))
@@ -200,16 +200,16 @@ def add_squares(total: NDArray[Any], rows: NDArray[Any], threads: int = 1) -> No
 
     def add(part: tuple[slice, slice]) -> None:
         # In the order of Fortran all are transposed, and a lower triangle is an upper one.
-        mine, own = part
-        there, wide, deep = _at(total[mine, own]), _int(own.stop - own.start), _int(m)
-        if mine == own:
-            square(b"U", b"N", wide, deep, one, *_at(rows[:, own]), one, *there)
+        mine, columns = part
+        there, wide, deep = _at(total[mine, columns]), _int(columns.stop - columns.start), _int(m)
+        if mine == columns:
+            square(b"U", b"N", wide, deep, one, *_at(rows[:, columns]), one, *there)
         else:
             tall = _int(mine.stop - mine.start)
-            product(b"N", b"T", wide, tall, deep, one, *_at(rows[:, own]), *_at(rows[:, mine]), one, *there)
+            product(b"N", b"T", wide, tall, deep, one, *_at(rows[:, columns]), *_at(rows[:, mine]), one, *there)
 
     lines = [slice(i, min(i + SQUARE, n)) for i in range(0, n, SQUARE)]
-    parts = [(mine, own) for i, mine in enumerate(lines) for own in lines[: i + 1]] if m else []
+    parts = [(mine, columns) for i, mine in enumerate(lines) for columns in lines[: i + 1]] if m else []
     for_each(add, parts, threads)
 
 

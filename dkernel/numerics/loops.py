@@ -52,15 +52,15 @@ class CompiledLoop:
 
     def _compiled(self) -> Callable[..., None]:
         file = LoopFile(self._source.__code__.co_filename, self._name, self._signature, self._flags)
-        kept = file.read()
-        if kept is None:
-            kept = self._emit()
-            if kept is None:
+        code = file.read()
+        if code is None:
+            code = self._emit()
+            if code is None:
                 with _compiler:
                     whole: Callable[..., None] = self.compile()
                     return whole
-            file.write(kept)
-        return load_loop(kept, self._signature)
+            file.write(code)
+        return load_loop(code, self._signature)
 
     def _emit(self) -> bytes | None:
         """Machine code of the loop; None where numba has to call it."""

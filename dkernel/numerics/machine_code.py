@@ -76,8 +76,8 @@ def _temporary_folder() -> str:
         status = path.lstat()
     except OSError:
         return ""
-    own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
-    return str(path) if own else ""
+    is_private = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
+    return str(path) if is_private else ""
 
 
 class LoopFile:
@@ -99,7 +99,7 @@ class LoopFile:
     def read(self) -> bytes | None:
         """The code; None where there is none, or it is damaged."""
         with suppress(OSError):
-            digest, code = (kept := self.path.read_bytes() if self.path else b"")[:32], kept[32:]
+            digest, code = (content := self.path.read_bytes() if self.path else b"")[:32], content[32:]
             if code and hashlib.sha256(code).digest() == digest:
                 return code
         return None

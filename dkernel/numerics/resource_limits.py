@@ -82,8 +82,8 @@ def check_address_space() -> None:
 
 def cpu_limit() -> int:
     """Cores that this process may use: those that it may run on, or the quota of its group, rounded up."""
-    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min([own, *(max(1, ceil(quota)) for folder in _folders("cpu") for quota in _read_cores(folder))])
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min([cores, *(max(1, ceil(quota)) for folder in _folders("cpu") for quota in _read_cores(folder))])
 
 
 def _folders(controller: str) -> Iterator[Path]:

@@ -190,8 +190,8 @@ def load_rows(load: Callable[[str], Any], start: int, stop: int) -> Any:
         at = slice(int(ends[0]), int(ends[-1]))
         data, indices = (np.array(load(name)[at]) for name in ("values", "indices"))
         return SparseRows(data, indices, ends - at.start, int(load("")[:1][0]))
-    held = load("")
+    values = load("")
     if (cells := load("ends")) is not None:
         first, some = int(cells[start - 1 : start][0, -1]) if start else 0, np.array(cells[start:stop])
-        return decode_cells(np.array(held[first : int(some[-1, -1])]), some - first)
-    return None if held is None else np.array(held[start:stop])
+        return decode_cells(np.array(values[first : int(some[-1, -1])]), some - first)
+    return None if values is None else np.array(values[start:stop])

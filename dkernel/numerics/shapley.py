@@ -38,8 +38,7 @@ def add_shapley(row: Any, background: Any, coef: Any, nodes: Any, weights: Any, 
                         c = background[b, g, first + j]
                         work[2, g, j] = c + nodes[q] * (row[g, first + j] - c)
                         work[0, g + 1, j] = work[0, g, j] * work[2, g, j]
-                for left in range(groups):
-                    g = groups - 1 - left
+                for g in range(groups - 1, -1, -1):
                     for j in range(size):
                         work[1, g, j] += work[0, g, j] * work[1, groups, j]
                         work[1, groups, j] *= work[2, g, j]

@@ -189,17 +189,17 @@ _workspace = threading.local()
 def aligned_empty(shape: tuple[int, ...], dtype: Any = np.float32) -> NDArray[Any]:
     """An empty array that begins with a line of the cache: a vector in two lines is read and written twice."""
     size = math.prod(shape)
-    held = np.empty(size + LINE, dtype)
-    first = -held.ctypes.data % (4 * LINE) // held.itemsize
-    return held[first : first + size].reshape(shape)
+    buffer = np.empty(size + LINE, dtype)
+    first = -buffer.ctypes.data % (4 * LINE) // buffer.itemsize
+    return buffer[first : first + size].reshape(shape)
 
 
 def scratch(size: int) -> NDArray[np.float32]:
     """Numbers of this thread's own, kept between calls: fresh pages for every piece would cost a tenth of the work."""
-    held: NDArray[np.float32] | None = getattr(_workspace, "buffer", None)
-    if held is None or held.size < size:
-        held = _workspace.buffer = aligned_empty((size,))
-    return held
+    buffer: NDArray[np.float32] | None = getattr(_workspace, "buffer", None)
+    if buffer is None or buffer.size < size:
+        buffer = _workspace.buffer = aligned_empty((size,))
+    return buffer
 
 
 def _walk(

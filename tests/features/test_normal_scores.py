@@ -36,7 +36,7 @@ def test_rows_beyond_the_sample_have_the_scores_of_its_ends():
 
 
 def test_few_values_and_columns_that_are_kept_stay_as_they_are():
-    curves = NormalScores.of(np.hstack([X, LEVELS]), kept=np.array([False, True, False, False]))
+    curves = NormalScores.of(np.hstack([X, LEVELS]), unchanged=np.array([False, True, False, False]))
     assert np.diff(curves.ends, prepend=0).tolist() == [MOST_KNOTS, 0, MOST_KNOTS, 0]
     np.testing.assert_array_equal(curves.apply(np.hstack([X, LEVELS]))[:, [1, 3]], np.hstack([X[:, 1:2], LEVELS]))
 

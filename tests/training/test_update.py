@@ -184,7 +184,7 @@ def test_a_large_cell_is_divided_and_its_function_stays():
     assert tree.n_cells == len(cells) == 2
     assert all(450 <= len(each.Z) <= 700 for each in cells)
     for number, visit in tree.visits(X):
-        own = visit.rows[visit.own]
+        own = visit.rows[visit.inside]
         assert np.abs(cells[number].scores(X[own]) - cell.scores(X[own])).max() < 0.05
     assert divide_cell(cell, 1e-2, 900, 0.5, seed=0)[1] == [cell]
 

@@ -81,7 +81,7 @@ class KernelPCA(OnFeatures):
 
     def _learn(self, X: Any) -> None:
         """Choose the map, and sum the covariance in one more pass over X."""
-        wanted = self.n_components
+        n_components = self.n_components
         source, self._phi, _ = self._embed(X)
         with default_executor() as executor:
             sums = read_once(source, FeatureMoments(self._phi), executor, self._key(source), large=True)
@@ -92,7 +92,7 @@ class KernelPCA(OnFeatures):
         values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
         # A component below 1e-10 of the largest eigenvalue is rounding.
         keep = max(1, int(np.count_nonzero(values > 1e-10 * values[0])))
-        keep = keep if wanted is None else min(int(wanted), len(values))
+        keep = keep if n_components is None else min(int(n_components), len(values))
         V = vectors[:, :keep].T
         # An eigenvector has no sign of its own: the entry of the largest size is positive.
         V *= np.where(V[np.arange(keep), np.abs(V).argmax(axis=1)] < 0, -1.0, 1.0)[:, None]

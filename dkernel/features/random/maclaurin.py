@@ -69,14 +69,14 @@ class MaclaurinMap(TiledMap):
             raise RecipeError(f"n_components={n_components}: a Maclaurin map has at least 1 column.")
         known = sum(n_in**N for N in (0, 1) if len(series) > N and series[N] > 0)
         exact = known < n_components or (known == n_components and not series[2:].any())
-        left = n_components - known if exact else n_components
+        remaining = n_components - known if exact else n_components
         P = degree_shares(series, 2 if exact else 0)
         rng = stream(seed, "maclaurin")
-        ends = np.floor(np.cumsum(P) / max(P.sum(), 1e-300) * left + rng.random())
+        ends = np.floor(np.cumsum(P) / max(P.sum(), 1e-300) * remaining + rng.random())
         counts = np.diff(ends, prepend=0.0).astype(np.int64)
         if not P.any():
             counts[:] = 0
-        weights = np.sqrt(np.divide(series, P * left, out=np.zeros_like(series), where=P > 0))
+        weights = np.sqrt(np.divide(series, P * remaining, out=np.zeros_like(series), where=P > 0))
         needed = int((counts * np.arange(len(series))).sum())
         signs = rng.integers(0, 2, (needed, n_in)).astype(bool)
         return cls(kernel, counts, weights, signs, exact)

@@ -119,14 +119,14 @@ def residuals(axes: Any, quality: Quality) -> None:
 @make_figure
 def decision(axes: Any, plane: Regions, names: Sequence[str], classes: Sequence[str] | None) -> None:
     """The answers over the plane of two columns, with rows of the holdout."""
-    place: Any = {"origin": "lower", "extent": plane.extent, "aspect": "auto"}
+    options: Any = {"origin": "lower", "extent": plane.extent, "aspect": "auto"}
     if classes is None:
-        shown = axes.imshow(plane.values, cmap="viridis", **place)
+        shown = axes.imshow(plane.values, cmap="viridis", **options)
         axes.figure.colorbar(shown, ax=axes, label="prediction", format=FuncFormatter(thousands))
     else:
         codes = (plane.values > 0).astype(int) if len(classes) == 2 else plane.values.astype(int)
         rgb = np.array([mpl.colors.to_rgb(COLOURS[i % 10]) for i in range(len(classes))])
-        axes.imshow(0.75 + 0.25 * rgb[codes], **place)
+        axes.imshow(0.75 + 0.25 * rgb[codes], **options)
         if len(classes) == 2:
             axes.contour(plane.values, [0], extent=plane.extent, colors="black", linewidths=1.3)
         for i, name in enumerate(classes[:MOST_LINES]):

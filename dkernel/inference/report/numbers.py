@@ -120,8 +120,8 @@ def calibration(model: Model, quality: Quality) -> tuple[F64, str] | None:
         return None
     two = len(quality.classes) == 2
     if model.has_probabilities:
-        own = model.probabilities(quality.scores)
-        stated = own[:, 1] if two else own.max(axis=1)
+        probabilities = model.probabilities(quality.scores)
+        stated = probabilities[:, 1] if two else probabilities.max(axis=1)
     else:
         stated = np.clip((quality.scores.max(axis=1).astype(np.float64) + 1) / 2, 0, 1)
     observed = quality.truth == 1 if two else quality.truth == quality.predicted

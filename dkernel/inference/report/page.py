@@ -174,11 +174,11 @@ def _paths(record: Mapping[str, Any]) -> str:
 def _merits(judged: Mapping[str, Any], quality: Quality | None) -> Iterator[tuple[str, str]]:
     """The figure of a fit with its standard error, and the score that was asked for, or else another."""
     if "model" in judged:
-        own, name = judged["model"], judged["figure"]
+        merits, name = judged["model"], judged["figure"]
         text = "wrong labels" if name == "error" else "RMSE, in units of the label"
-        sure = format_figure(name, own["standard_error"], 2)
+        sure = format_figure(name, merits["standard_error"], 2)
         text = f"{text}, {judged['rows']:,} rows left out"
-        yield f"{format_figure(name, own['value']).removesuffix(' %')} ± {sure}", text
+        yield f"{format_figure(name, merits['value']).removesuffix(' %')} ± {sure}", text
     others = judged.get("scoring") or (quality.merits if quality else {})
     yield from ((format_figure(name, value), name) for name, value in others.items())
 
@@ -288,9 +288,11 @@ def _pictures(parts: Parts, quality: Quality | None) -> Iterator[str]:
             text = "One class against the rest." if len(quality.classes) > 2 else f"Of {quality.classes[1]}, by score."
             yield _draw("ROC", figures.curves(quality), text)
         if (bins := calibration(model, quality)) is not None:
-            own = "The model's probabilities" if model.has_probabilities else "(score + 1) / 2, what this loss aims at"
+            stated = (
+                "The model's probabilities" if model.has_probabilities else "(score + 1) / 2, what this loss aims at"
+            )
             yield _draw(
-                "Calibration", figures.calibrations(*bins), f"{own}; {len(bins[0])} groups of as many rows each."
+                "Calibration", figures.calibrations(*bins), f"{stated}; {len(bins[0])} groups of as many rows each."
             )
     if (plane := regions(model, rows, quality)) is not None:
         yield _draw("Decision regions", figures.decision(plane, model.inputs, quality.classes), "With rows left out.")

@@ -64,8 +64,8 @@ def gradients(kernel: Kernel, X: F64, Z: F64, coef: F64) -> F64:
     if isinstance(kernel, Laplacian):
         return _laplacian_gradients(-kernel._number * kernel._values(X, Z), X, Z, coef)
     S = slopes(kernel, X, Z)
-    own = S @ coef
-    return np.stack([2 * (own[:, o, None] * X - S @ (a[:, None] * Z)) for o, a in enumerate(coef.T)])
+    slope_sums = S @ coef
+    return np.stack([2 * (slope_sums[:, o, None] * X - S @ (a[:, None] * Z)) for o, a in enumerate(coef.T)])
 
 
 def _laplacian_gradients(K: F64, X: F64, Z: F64, coef: F64) -> F64:

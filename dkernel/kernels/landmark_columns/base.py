@@ -174,9 +174,9 @@ class LaplacianColumns(LandmarkColumns):
         self._center = choose_center(Z)
         self._landmarks = column_blocks(((Z - self._center) * self._g).T)
         # The middle value of a column is its usual one where more than half of the landmarks have it.
-        own = np.sort(self.rows(Z.astype(np.float32)), axis=0)
-        usual = own[self.n // 2].copy()
-        mostly = self.n > 0 and float(np.mean(own == usual)) > MOSTLY
+        ordered = np.sort(self.rows(Z.astype(np.float32)), axis=0)
+        usual = ordered[self.n // 2].copy()
+        mostly = self.n > 0 and float(np.mean(ordered == usual)) > MOSTLY
         self._distances = [tiling.UsualDistances(usual, block) for block in self._landmarks] if mostly else None
 
     def rows(self, X: F32) -> F32:

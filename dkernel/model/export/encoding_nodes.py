@@ -42,9 +42,11 @@ def encode_columns(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list
             parts += _number(to, column, encoding.strict)
         else:
             if column.buckets:
-                own = hashes[known]
-                infos.append(helper.make_tensor_value_info(own, tensor_type("int64"), ["rows", 1], doc_string=known))
-                parts.append(_hash(to, column, own))
+                hash_name = hashes[known]
+                infos.append(
+                    helper.make_tensor_value_info(hash_name, tensor_type("int64"), ["rows", 1], doc_string=known)
+                )
+                parts.append(_hash(to, column, hash_name))
             elif column.one_hot:
                 parts.append(_one_hot(to, column))
             parts += [_means(to, column)] if column.means else []
@@ -124,8 +126,8 @@ def _calendar(to: Nodes, column: NumberColumn) -> Sequence[str]:
     year = to("Add", to("Add", years, times(over(days, 146_097), 400)), over(month, 10))
     places = (rest(plus(month, 2), 12), 12), (rest(plus(days, 2), 7), 7), (rest(seconds, DAY), DAY)
     inputs = [to.cast(year, to.dtype)]
-    for place, period in places:
-        angle = to.scale(to.cast(place, to.dtype), 2 * np.pi / period)
+    for position, period in places:
+        angle = to.scale(to.cast(position, to.dtype), 2 * np.pi / period)
         for shift in (0.0, np.pi / 2):
             circle = to.scale(to("Sin", to.plus(angle, shift)), RADIUS)
             inputs.append(to("Where", missing, to.constant(0.0), circle))
@@ -151,8 +153,8 @@ def _hash(to: Nodes, column: CategoryColumn, crc: str) -> str:
     # A missing value where training had none: no input is on.
     line = _line(to, column, words, -1, {} if column.missing else {"": -2})
     bucket = to("Add", to("Mod", crc, to.constant(column.buckets, np.int64)), to.constant(len(words), np.int64))
-    place = to("Where", to("Equal", line, to.constant(-1, np.int64)), bucket, line)
-    on = to("Equal", place, to.constant(np.arange(column.one_hot), np.int64))
+    chosen = to("Where", to("Equal", line, to.constant(-1, np.int64)), bucket, line)
+    on = to("Equal", chosen, to.constant(np.arange(column.one_hot), np.int64))
     return to.scale(to.cast(on, to.dtype), ONE_HOT)
 
 

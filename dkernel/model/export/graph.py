@@ -126,8 +126,8 @@ def _scores(to: Nodes, map: FeatureMap, x: str, coef: NDArray[np.float64]) -> st
     if isinstance(map, StackedMap):
         total, at = "", 0
         for part, weight in zip(map.maps, map.weights, strict=True):
-            own = coef[at : at + part.n_components] * (weight**0.5 * float(part.whitening))
-            score = _scores(to, part, x, own)
+            part_coef = coef[at : at + part.n_components] * (weight**0.5 * float(part.whitening))
+            score = _scores(to, part, x, part_coef)
             total = to("Add", total, score) if total else score
             at += part.n_components
         return total
@@ -147,15 +147,15 @@ def _fourier(to: Nodes, map: FourierMap, x: str, coef: NDArray[np.float64]) -> s
 def _monomials(to: Nodes, map: MonomialMap, x: str, coef: NDArray[np.float64]) -> str:
     total, at = "", 0
     for degree, (factors, weights) in map.terms.items():
-        own = coef[at : at + len(weights)] * weights[:, None]
+        degree_coef = coef[at : at + len(weights)] * weights[:, None]
         at += len(weights)
         if degree == 0:  # one number, for every row: 0 x + it keeps the shape
-            score = to.affine(x, np.zeros((map.n_in, coef.shape[1])), own[0])
+            score = to.affine(x, np.zeros((map.n_in, coef.shape[1])), degree_coef[0])
         else:
             product = to.columns(x, factors[:, 0])
             for j in range(1, degree):
                 product = to("Mul", product, to.columns(x, factors[:, j]))
-            score = to.affine(product, own)
+            score = to.affine(product, degree_coef)
         total = to("Add", total, score) if total else score
     return total
 
@@ -213,8 +213,8 @@ def _interpolate(to: Nodes, x: F64, y: F64, numbers: str, j: int) -> str:
     left = to("ReduceSum", above, to.constant([1], np.int64), keepdims=1)
     right = to("Add", left, to.constant([1], np.int64))
 
-    def at(knots: NDArray[np.float64], place: str) -> str:
-        return to("Gather", to.constant(knots), place, axis=0)
+    def at(knots: NDArray[np.float64], index: str) -> str:
+        return to("Gather", to.constant(knots), index, axis=0)
 
     share = to("Div", to("Sub", s, at(x, left)), to("Sub", at(x, right), at(x, left)))
     return to("Add", at(y, left), to("Mul", share, to("Sub", at(y, right), at(y, left))))

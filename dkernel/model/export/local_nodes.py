@@ -78,8 +78,8 @@ def _codes(to: Nodes, grids: Binning, inputs: str) -> str:
     used = np.take_along_axis(uses, columns, axis=1)
 
     def of_used(values: NDArray[Any], last: NDArray[Any] | float) -> NDArray[Any]:
-        own = np.where(used, np.take_along_axis(values, columns, axis=1), 0)
-        return np.hstack([own, np.broadcast_to(last, (len(own), 1))])[:, :, None].astype(values.dtype)
+        filled = np.where(used, np.take_along_axis(values, columns, axis=1), 0)
+        return np.hstack([filled, np.broadcast_to(last, (len(filled), 1))])[:, :, None].astype(values.dtype)
 
     rows = np.hstack([np.where(used, columns, n_inputs), np.full((len(used), 1), n_inputs)])
     x = to("Gather", inputs, to.constant(rows, WHOLE), axis=0)
@@ -100,7 +100,7 @@ def _of_cells(to: Nodes, machine: CellMachine, x: str, dtype: str) -> str:
     with to.compute_in(dtype):
         scaled = to.clip(to("Mul", centred, to.constant(inputs.factor)))
     weights, rows = _weights(to, machine.tree, to.cast(scaled, SINGLE)), to.cast(scaled, DOUBLE)
-    held = {
+    tensors = {
         "Z": to.constant(machine.Z, SINGLE),
         "coef": to.constant(machine.coef, SINGLE),
         "roots": to.constant(machine.roots, SINGLE),
@@ -117,28 +117,28 @@ def _of_cells(to: Nodes, machine: CellMachine, x: str, dtype: str) -> str:
     body, step, before = to.inner(), to.name("step"), to.name("scores")
     cell = body("Unsqueeze", body("Gather", visited, step, axis=0), to.constant([0], WHOLE))
     weight = body("Gather", weights, cell, axis=1)  # (rows, 1)
-    own = body("Transpose", body("NonZero", body("Squeeze", weight, to.constant([1], WHOLE))))  # (visitors, 1)
-    some = body("Squeeze", own, to.constant([1], WHOLE))
-    score = _of_cell(body, machine, held, cell, body("Gather", rows, some, axis=0))
+    visitors = body("Transpose", body("NonZero", body("Squeeze", weight, to.constant([1], WHOLE))))  # (visitors, 1)
+    some = body("Squeeze", visitors, to.constant([1], WHOLE))
+    score = _of_cell(body, machine, tensors, cell, body("Gather", rows, some, axis=0))
     score = body("Mul", score, body.cast(body("Gather", weight, some, axis=0), DOUBLE))
-    after = body("ScatterND", before, own, score, reduction="add")
+    after = body("ScatterND", before, visitors, score, reduction="add")
     score = to.loop(body, count, step, before, after, zeros, ["rows", outputs])
     total = to("ReduceSum", to.cast(weights, DOUBLE), to.constant([1], WHOLE), keepdims=1)
     return to("Mul", to("Div", score, total), to.constant(machine.unit, DOUBLE))
 
 
-def _of_cell(body: Nodes, machine: CellMachine, held: dict[str, str], cell: str, rows: str) -> str:
+def _of_cell(body: Nodes, machine: CellMachine, tensors: dict[str, str], cell: str, rows: str) -> str:
     """The machine of one cell at some rows, in float64."""
     whose = cell if len(machine.roots) > 1 else body.constant([0], WHOLE)
-    root = body("Squeeze", body("Gather", held["roots"], whose, axis=0), body.constant([0], WHOLE))
-    start = body("Gather", held["ends"], cell, axis=0)
-    end = body("Gather", held["ends"], body("Add", cell, body.constant([1], WHOLE)), axis=0)
+    root = body("Squeeze", body("Gather", tensors["roots"], whose, axis=0), body.constant([0], WHOLE))
+    start = body("Gather", tensors["ends"], cell, axis=0)
+    end = body("Gather", tensors["ends"], body("Add", cell, body.constant([1], WHOLE)), axis=0)
     first = body.constant([0], WHOLE)
-    Z, coef = (body("Slice", held[name], start, end, first) for name in ("Z", "coef"))
+    Z, coef = (body("Slice", tensors[name], start, end, first) for name in ("Z", "coef"))
     u, z = body("MatMul", rows, body.cast(root, DOUBLE)), body.cast(Z, DOUBLE)
     norms = body("Add", body("ReduceSumSquare", u, axes=[1]), body("ReduceSumSquare", z, axes=[1], keepdims=0))
     squared = body("Add", body("Gemm", u, z, alpha=-2.0, transB=1), norms)
-    squared = body("Mul", squared, body("Gather", held["squares"], cell, axis=0))
+    squared = body("Mul", squared, body("Gather", tensors["squares"], cell, axis=0))
     a = body("Sqrt", body("Max", squared, body.constant(0.0, DOUBLE)))
     decay, (_, b, c) = body("Exp", body("Neg", a)), SMOOTHNESS[machine.nu]
     if b or c:
@@ -157,7 +157,7 @@ def _weights(to: Nodes, tree: CellTree, rows: str) -> str:
     cuts = len(tree.children)
     if not cuts:
         return to("Add", to("Mul", to.column(rows, 0), to.constant(0.0, SINGLE)), to.constant(1.0, SINGLE))
-    low, cut, high = (np.ascontiguousarray(place) for place in tree.places.T)
+    low, cut, high = (np.ascontiguousarray(position) for position in tree.places.T)
     values = _project(to, tree.directions, rows)
     depths = []
     for end, sign in ((high, 1.0), (low, -1.0)):  # of the cells below a cut, and from it on
@@ -179,8 +179,8 @@ def _weights(to: Nodes, tree: CellTree, rows: str) -> str:
 def _project(to: Nodes, directions: NDArray[np.float32], rows: str) -> str:
     """rows @ directions', float32 (rows, cuts), summed input by input as the fit sums them."""
     total = ""
-    for j, own in enumerate(directions.T):
-        product = to("Mul", to.column(rows, j), to.constant(own, SINGLE))
+    for j, direction in enumerate(directions.T):
+        product = to("Mul", to.column(rows, j), to.constant(direction, SINGLE))
         total = to("Add", total, product) if total else product
     return total
 

@@ -157,9 +157,9 @@ class Nodes:
         """‖x - z‖² of every pair, (n, m): centred, so that the difference of large squares is not all there is."""
         center = Z.mean(axis=0)
         x, Z = self.clip(self("Sub", x, self.constant(center))), Z - center
-        own = self("ReduceSum", self("Mul", x, x), self.constant([1], np.int64), keepdims=1)
+        norms = self("ReduceSum", self("Mul", x, x), self.constant([1], np.int64), keepdims=1)
         crossed = self.affine(x, -2.0 * Z.T, np.einsum("ij,ij->i", Z, Z))
-        return self("Max", self("Add", crossed, own), self.constant(0.0))
+        return self("Max", self("Add", crossed, norms), self.constant(0.0))
 
 
 def no_counterpart(what: Any, which: str) -> UnsupportedError:

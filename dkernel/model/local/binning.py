@@ -63,28 +63,28 @@ def _codes(X: Any, inverse: Any, shift: Any, multiplier: Any, offset: Any, bits:
 def add_sums(codes: Any, starts: Any, values: Any, table: Any) -> None:
     """Add to table[starts[g] + code] the values of each row whose bin in grid g has that code, in place."""
     for g in range(codes.shape[0]):
-        own = table[starts[g] : starts[g + 1]]
+        grid_sums = table[starts[g] : starts[g + 1]]
         if values.shape[1] == 1:
             for i in range(codes.shape[1]):
-                own[codes[g, i], 0] += values[i, 0]
+                grid_sums[codes[g, i], 0] += values[i, 0]
         else:
             for i in range(codes.shape[1]):
                 for c in range(values.shape[1]):
-                    own[codes[g, i], c] += values[i, c]
+                    grid_sums[codes[g, i], c] += values[i, c]
 
 
 @compile_loop("void(uint32[:, ::1], int64[::1], int16[:, ::1], float32[:, ::1], float32[:, ::1])", EXACT)
 def add_bin_scores(codes: Any, starts: Any, coef: Any, unit: Any, scores: Any) -> None:
     """Add to each row's scores the coefficients of its bins in their units, one grid after the other, in place."""
     for g in range(codes.shape[0]):
-        own = coef[starts[g] : starts[g + 1]]
+        grid_coef = coef[starts[g] : starts[g + 1]]
         if scores.shape[1] == 1:
             for i in range(codes.shape[1]):
-                scores[i, 0] += np.float32(own[codes[g, i], 0]) * unit[g, 0]
+                scores[i, 0] += np.float32(grid_coef[codes[g, i], 0]) * unit[g, 0]
         else:
             for i in range(codes.shape[1]):
                 for c in range(scores.shape[1]):
-                    scores[i, c] += np.float32(own[codes[g, i], c]) * unit[g, c]
+                    scores[i, c] += np.float32(grid_coef[codes[g, i], c]) * unit[g, c]
 
 
 _add_to_wide = compile_loop("void(uint32[:, ::1], int64[::1], int16[:, ::1], float32[:, ::1], float64[:, ::1])", EXACT)(
@@ -200,8 +200,8 @@ class Binning:
                 wide.part(first, first + GRIDS_TOGETHER).codes(X), seen, bins[:, first : first + GRIDS_TOGETHER]
             )
         half, whole = np.maximum(bins, 1.0)
-        wanted = 2 * whole * (whole / half) ** max(0.0, np.log2(n / max(len(X), 1)))
-        return replace(self, bits=np.clip(np.ceil(np.log2(wanted)), LEAST_BITS, most).astype(np.uint32))
+        n_bins = 2 * whole * (whole / half) ** max(0.0, np.log2(n / max(len(X), 1)))
+        return replace(self, bits=np.clip(np.ceil(np.log2(n_bins)), LEAST_BITS, most).astype(np.uint32))
 
     def part(self, first: int, last: int) -> "Binning":
         """Grids first, ..., last - 1."""
@@ -246,8 +246,8 @@ class Binning:
         X, add = np.ascontiguousarray(X.T).T, add_bin_scores if scores.dtype == np.float32 else _add_to_wide
         for first in range(0, self.n_grids, GRIDS_TOGETHER):
             part = self.part(first, first + GRIDS_TOGETHER)
-            own = slice(self.starts[first], self.starts[first + part.n_grids])
-            add(part.codes(X), part.starts, coef[own], unit[first : first + GRIDS_TOGETHER], scores)
+            bins = slice(self.starts[first], self.starts[first + part.n_grids])
+            add(part.codes(X), part.starts, coef[bins], unit[first : first + GRIDS_TOGETHER], scores)
 
 
 BINNING_LOOPS = (_codes, add_sums, add_bin_scores, _count_bins)

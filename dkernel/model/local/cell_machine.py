@@ -84,7 +84,7 @@ class CellMachine(LocalMachine):
         rows = self.inputs.scale(X)
         S, total = np.zeros((len(X), self.coef.shape[1])), np.zeros((len(X), 1))
         for number, visit in self.tree.visits(self.inputs(X)):
-            weight = np.where(visit.own, 1.0, 1.0 - visit.depth)[:, None]
+            weight = np.where(visit.inside, 1.0, 1.0 - visit.depth)[:, None]
             S[visit.rows] += weight * self.cells[number].scores(rows[visit.rows])
             total[visit.rows] += weight
         return S / total * self.unit
@@ -117,11 +117,11 @@ class CellMachine(LocalMachine):
         return {"kind": self.kind, "nu": self.nu}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        own = {name: getattr(self, name) for name in ("roots", "Z", "coef", "ends", "lengths", "unit")}
-        return {"center": self.inputs.center, "factor": self.inputs.factor, **self.tree.arrays(), **own}
+        parts = {name: getattr(self, name) for name in ("roots", "Z", "coef", "ends", "lengths", "unit")}
+        return {"center": self.inputs.center, "factor": self.inputs.factor, **self.tree.arrays(), **parts}
 
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         inputs = CellInputs(arrays["center"], arrays["factor"])
-        own = {name: arrays[name] for name in ("roots", "Z", "coef", "ends", "lengths", "unit")}
-        return cls(inputs, CellTree.build(arrays), nu=float(spec["nu"]), **own)
+        parts = {name: arrays[name] for name in ("roots", "Z", "coef", "ends", "lengths", "unit")}
+        return cls(inputs, CellTree.build(arrays), nu=float(spec["nu"]), **parts)

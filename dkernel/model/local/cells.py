@@ -132,12 +132,12 @@ def typical_distance(Z: F32) -> float:
 def merge_rows(Z: F32, weight: F64) -> tuple[F32, NDArray[np.intp], F64]:
     """Merge equal rows: the different rows in order, the place of each row among them, and the sums of the weights."""
     bits = np.ascontiguousarray(Z + np.float32(0.0)).view(np.dtype((np.void, 4 * Z.shape[1]))).ravel()  # -0 is 0
-    _, first, place = np.unique(bits, return_index=True, return_inverse=True)
+    _, first, inverse = np.unique(bits, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    place = rank[place.ravel()]
-    return Z[first[order]], place, np.bincount(place, weight).astype(np.float64)
+    inverse = rank[inverse.ravel()]
+    return Z[first[order]], inverse, np.bincount(inverse, weight).astype(np.float64)
 
 
 def relearn_root(cell: Cell, X: F32, threads: int = 1) -> F32:
@@ -180,11 +180,11 @@ def learn_root_of_cells(X: F32, Y: F32, threads: int, most_features: float = inf
     most_features : with more features that differ in X the root is the identity of these
     """
     varied = np.flatnonzero(X.std(axis=0) > 0)
-    root, own = np.zeros((X.shape[1],) * 2, np.float32), np.ix_(varied, varied)
+    root, block = np.zeros((X.shape[1],) * 2, np.float32), np.ix_(varied, varied)
     root[varied, varied] = 1.0
     if 1 < len(varied) <= most_features:
         rows = np.ascontiguousarray(X[:, varied])
-        root[own] = learn_root(rows, Y, CELL_METRIC_RIDGE, CELL_GRADIENTS, threads=threads)
+        root[block] = learn_root(rows, Y, CELL_METRIC_RIDGE, CELL_GRADIENTS, threads=threads)
     return root
 
 
@@ -201,17 +201,17 @@ def _gradient_moment(cell: Cell, rows: F32, threads: int = 1) -> F64:
     moments = np.zeros((len(firsts), p, p))
 
     def strip(number: int) -> None:
-        X, held = rows[firsts[number] :][:CELL_STRIP], scratch(CELL_STRIP * TILE_COMPONENTS)
+        X, buffer = rows[firsts[number] :][:CELL_STRIP], scratch(CELL_STRIP * TILE_COMPONENTS)
         augmented, sums = columns.rows(X), np.zeros((len(X), weighted.shape[1]))
         for at in range(0, len(cell.Z), TILE_COMPONENTS):
             part = weighted[at : at + TILE_COMPONENTS]
-            a = held[: len(X) * len(part)].reshape(len(X), len(part))
+            a = buffer[: len(X) * len(part)].reshape(len(X), len(part))
             columns.fill(augmented, at, a)
             np.sqrt(np.maximum(a, LEAST_CELL_DISTANCE**2, out=a), out=a)
             decay = np.exp(-a)
             sums += (decay / a if cell.nu == 0.5 else decay) @ part
-        own, other = np.split(sums.reshape(len(X), -1, p + 1), [1], axis=2)
-        G = (own * X[:, None] - other).reshape(-1, p)
+        weight_sum, other = np.split(sums.reshape(len(X), -1, p + 1), [1], axis=2)
+        G = (weight_sum * X[:, None] - other).reshape(-1, p)
         moments[number] = G.T @ G
 
     for_each(strip, range(len(firsts)), threads)
@@ -243,12 +243,12 @@ def fit_cell(
     if not len(Z):
         return Cell(root, Z, np.zeros(Y.shape, np.float32), 1.0, settings.nu)
     length = settings.width * typical_distance(Z)
-    Z, place, total = merge_rows(Z, weight)
+    Z, inverse, total = merge_rows(Z, weight)
     solve, ridge = _solver(Z, length, settings.nu, settings.ridge / total, threads)
     f = np.zeros((len(Z), Y.shape[1]))
     for _ in range(1 if loss.quadratic else CELL_STEPS):
-        residual = -loss.derivative(Y, (S + f[place]).astype(np.float32)) / np.float32(loss.curvature)
-        means = [np.bincount(place, weight * column) / total for column in residual.T]
+        residual = -loss.derivative(Y, (S + f[inverse]).astype(np.float32)) / np.float32(loss.curvature)
+        means = [np.bincount(inverse, weight * column) / total for column in residual.T]
         target = f + np.stack(means, axis=1)
         coef, before = solve(target), f
         f = target - ridge[:, None] * coef  # K coef, without K
@@ -271,13 +271,13 @@ def update_cell(cell: Cell, loss: Loss, X: F32, Y: F32, S: F32, weight: F64, rid
     """
     old, new = len(cell.Z), products(X, cell.root)
     mass = np.concatenate([np.ones(old), weight])
-    Z, place, total = merge_rows(np.concatenate([cell.Z, new]), mass)
-    place, f = place[old:], S + cell.scores(X)
-    least = _least_squares(cell, Z, np.unique(place), total, ridge)
+    Z, inverse, total = merge_rows(np.concatenate([cell.Z, new]), mass)
+    inverse, f = inverse[old:], S + cell.scores(X)
+    least = _least_squares(cell, Z, np.unique(inverse), total, ridge)
     g, coef = np.zeros((len(Z), Y.shape[1])), np.zeros((len(Z), Y.shape[1]))
     for _ in range(1 if loss.quadratic else CELL_STEPS):
-        pull = g[place] - loss.derivative(Y, (f + g[place]).astype(np.float32)) / np.float32(loss.curvature)
-        target = np.stack([np.bincount(place, weight * column, len(Z)) / total for column in pull.T], axis=1)
+        pull = g[inverse] - loss.derivative(Y, (f + g[inverse]).astype(np.float32)) / np.float32(loss.curvature)
+        target = np.stack([np.bincount(inverse, weight * column, len(Z)) / total for column in pull.T], axis=1)
         (coef, g), before = least(target), g
         if np.sqrt(np.mean((g - before) ** 2)) < CELL_MOVED:
             break
@@ -363,8 +363,8 @@ def _solver(
     while True:
         K = np.empty((len(Z), len(Z)))
         for first in range(0, len(Z), CELL_STRIP):  # what makes a strip is small beside the matrix
-            own = slice(first, min(first + CELL_STRIP, len(Z)))
-            K[own, : own.stop] = kernel(rows[own], rows[: own.stop])
+            strip = slice(first, min(first + CELL_STRIP, len(Z)))
+            K[strip, : strip.stop] = kernel(rows[strip], rows[: strip.stop])
         K[np.diag_indices_from(K)] = 1.0 + ridge
         try:
             return linalg.factor_matrix(K), ridge
@@ -379,12 +379,12 @@ def _kernel_matrix(Z: F32, length: float, nu: float, threads: int = 1) -> NDArra
     K = np.empty((n, n), np.float32)
 
     def strip(first: int) -> None:
-        held = scratch(CELL_STRIP * TILE_COMPONENTS)
+        buffer = scratch(CELL_STRIP * TILE_COMPONENTS)
         rows = columns.rows(Z[first : first + CELL_STRIP])
         stop = min(first + CELL_STRIP, n)
         for at in range(0, stop, TILE_COMPONENTS):
             width = min(TILE_COMPONENTS, n - at)
-            tile = held[: (stop - first) * width].reshape(stop - first, width)
+            tile = buffer[: (stop - first) * width].reshape(stop - first, width)
             columns.fill(rows, at, tile)
             K[first:stop, at : at + width] = tile
 

@@ -112,8 +112,8 @@ class GridMachine(LocalMachine):
         return {"kind": self.kind, "seed": self.seed, "ridge": self.settings.ridge, **self.inputs.spec()}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        own = {"center": self.inputs.center, "gamma": self.settings.gamma, "used": self.settings.used}
-        return own | {"unit": self.unit, "bits": self.bits.astype(np.uint8), **pack_tables(self.tables)}
+        parts = {"center": self.inputs.center, "gamma": self.settings.gamma, "used": self.settings.used}
+        return parts | {"unit": self.unit, "bits": self.bits.astype(np.uint8), **pack_tables(self.tables)}
 
     def array_names(self) -> set[str]:
         return {"center", "gamma", "used", "unit", "bits", "occupied", "coef", "scale"}

@@ -18,13 +18,13 @@ Groups = tuple[tuple[int, ...], ...]
 
 
 @compile_loop("void(float32[:, :], float32[::1], int64[::1], float32[::1], float32[:, ::1])", set())
-def _fill(X: Any, center: Any, place: Any, category: Any, out: Any) -> None:
+def _fill(X: Any, center: Any, row: Any, category: Any, out: Any) -> None:
     for i in range(X.shape[0]):
         for j in range(X.shape[1]):
             if category[j] == np.float32(0.0):
-                out[place[j], i] = X[i, j] - center[j]
+                out[row[j], i] = X[i, j] - center[j]
             elif X[i, j] != np.float32(0.0):
-                out[place[j], i] = category[j] if out[place[j], i] == np.float32(0.0) else -category[j]
+                out[row[j], i] = category[j] if out[row[j], i] == np.float32(0.0) else -category[j]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,21 +59,21 @@ class GridInputs:
     @cached_property
     def _places(self) -> tuple[NDArray[np.int64], F32]:
         """Row of the output of each feature, and the number of its category, 0 for a number."""
-        place, category = np.zeros(len(self.center), np.int64), np.zeros(len(self.center), np.float32)
-        place[self.numbers] = np.arange(len(self.numbers))
+        row, category = np.zeros(len(self.center), np.int64), np.zeros(len(self.center), np.float32)
+        row[self.numbers] = np.arange(len(self.numbers))
         for k, group in enumerate(self.groups):
-            place[list(group)], category[list(group)] = len(self.numbers) + k, np.arange(1, len(group) + 1)
-        return place, category
+            row[list(group)], category[list(group)] = len(self.numbers) + k, np.arange(1, len(group) + 1)
+        return row, category
 
     def __call__(self, X: NDArray[np.floating]) -> F32:
         """The rows as columns, float32 (n_out, rows), of a block (rows, p)."""
         out = np.zeros((self.n_out, len(X)), np.float32)
-        place, category = self._places
+        row, category = self._places
         if X.dtype == np.float32:
-            _fill(X, self.center.astype(np.float32), place, category, out)
+            _fill(X, self.center.astype(np.float32), row, category, out)
         else:
             centred = (X - np.where(category > 0, 0.0, self.center)).astype(np.float32)
-            _fill(centred, np.zeros(len(place), np.float32), place, category, out)
+            _fill(centred, np.zeros(len(row), np.float32), row, category, out)
         return out
 
     def spec(self) -> dict[str, Any]:
@@ -136,15 +136,15 @@ def named_groups(groups: Sequence[Sequence[str]], places: Mapping[str, int]) -> 
     >>> named_groups([["soil*"], ["a", "b"]], {"a": 0, "soil1": 1, "soil2": 2, "b": 3})
     ((1, 2), (0, 3))
     """
-    left, positions = dict(places), []
+    remaining, positions = dict(places), []
     for group in groups:
         members = []
         for pattern in group:
-            names = [name for name in left if fnmatchcase(name, pattern)]
+            names = [name for name in remaining if fnmatchcase(name, pattern)]
             if not names:
-                near = nearest_name(pattern, list(left))
+                near = nearest_name(pattern, list(remaining))
                 raise RecipeError(f"one_hot={pattern!r} is like no feature that is left.{near}")
-            members += [left.pop(name) for name in names]
+            members += [remaining.pop(name) for name in names]
         positions.append(tuple(sorted(members)))
     return tuple(positions)
 

@@ -53,7 +53,7 @@ class Visit:
     depth: F32
 
     @property
-    def own(self) -> NDArray[np.bool_]:
+    def inside(self) -> NDArray[np.bool_]:
         """Mask of the cell's own rows."""
         return self.depth < 0
 
@@ -142,8 +142,8 @@ class CellTree:
             cell = -1 - child
             return int(at[cell]) if len(below[cell].children) else int(-1 - first[cell])
 
-        own = [[moved(int(child)) for child in pair] for pair in self.children]
-        parts = [np.array(own, np.int32).reshape(-1, 2)]
+        children = [[moved(int(child)) for child in pair] for pair in self.children]
+        parts = [np.array(children, np.int32).reshape(-1, 2)]
         for k, tree in enumerate(below):
             parts.append(np.where(tree.children >= 0, tree.children + at[k], tree.children - first[k]).astype(np.int32))
         return CellTree(
@@ -214,12 +214,12 @@ def grow(
             growth.numbers.append(number)
             return -len(growth.cells)
         direction, places, sides = cut
-        place = len(growth.children)
+        cut_number = len(growth.children)
         growth.directions.append(direction)
         growth.places.append(places)
         growth.children.append([0, 0])
-        growth.children[place] = [node(visit.within(*side), 2 * number + k) for k, side in enumerate(sides)]
-        return place
+        growth.children[cut_number] = [node(visit.within(*side), 2 * number + k) for k, side in enumerate(sides)]
+        return cut_number
 
     node(visit or Visit(np.arange(len(X)), np.full(len(X), OWN_CELL)), number)
     tree = CellTree(
@@ -241,23 +241,24 @@ def grow_partitions(
     children[-1:, 1] = -partitions
     forks = CellTree(np.zeros((partitions - 1, X.shape[1]), np.float32), np.tile(FORK, (partitions - 1, 1)), children)
     grown = [grow(X, root, limit, least, overlap, seed, number=number) for number in numbers]
-    return forks.join([tree for tree, _, _ in grown]), [number for _, _, own in grown for number in own]
+    return forks.join([tree for tree, _, _ in grown]), [number for _, _, of_tree in grown for number in of_tree]
 
 
 def _cut(
     X: F32, root: F32, visit: Visit, limit: float, least: int, overlap: float, seed: int, number: int
 ) -> tuple[F32, F32, Any] | None:
     """Cut a node: direction, places and sides of the cut; None if the node is a cell."""
-    own = visit.own
-    m = int(own.sum())
+    inside = visit.inside
+    m = int(inside.sum())
     k = int(np.ceil(m / limit))
     if k < 2:
         return None
-    spread = _covariance(X[visit.rows[own][:: max(1, m // 4096)]] @ root)  # a sample of the node gives its covariance
+    # A sample of the node gives its covariance.
+    spread = _covariance(X[visit.rows[inside][:: max(1, m // 4096)]] @ root)
     for draw in range(DRAWS):
         direction = root @ (spread @ stream(seed, "cells", number, draw).standard_normal(len(root))).astype(np.float32)
         values = _values(X, visit.rows, direction)
-        mine = np.sort(values[own])
+        mine = np.sort(values[inside])
         if mine[0] < mine[-1]:
             break
     else:
@@ -284,9 +285,9 @@ def _covariance(Z: F32) -> NDArray[np.float64]:
     return covariance / max(float(np.trace(covariance)), np.finfo(float).tiny)
 
 
-def _end(values: F32, wanted: float, cut: np.float32) -> np.float32:
-    """The end of a band with `wanted` of these values, which are sorted by their distance to the cut."""
-    count = int(wanted)
+def _end(values: F32, rows: float, cut: np.float32) -> np.float32:
+    """The end of a band with `rows` of these values, which are sorted by their distance to the cut."""
+    count = int(rows)
     if count == 0:
         return cut
     if count < len(values):

@@ -233,7 +233,7 @@ def intrinsic_scores(function: str) -> Any:
     it has one, as in "power 3".
     """
     word, *degree = function.split()
-    own = [int(number) for number in degree]
+    degrees = [int(number) for number in degree]
 
     @intrinsic
     def scores(
@@ -253,7 +253,7 @@ def intrinsic_scores(function: str) -> Any:
             for columns, products in _products_of_panel(
                 maker, A, B, builder.add(start, i), j, whole(1), near=word == "exponential"
             ):
-                values = [[getattr(maker, word)(builder.load(z), *own) for z in line] for line in products]
+                values = [[getattr(maker, word)(builder.load(z), *degrees) for z in line] for line in products]
                 layers = len(values[0][0])
                 with cgutils.for_range(builder, of_coef[0]) as loop:
                     for layer in range(layers):

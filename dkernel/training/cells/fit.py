@@ -55,7 +55,7 @@ class CellFitter:
 
     def _nearest(self, visit: Visit) -> Visit:
         """Keep the rows of the cell, and as many rows of its bands, nearest to the cuts, as the overlap allows."""
-        n = int(visit.own.sum())
+        n = int(visit.inside.sum())
         most = n + int(self.overlap * n)
         if len(visit.rows) <= most:
             return visit
@@ -93,7 +93,7 @@ def judge_task(
     rows, whole = rows_of_cell(runs, part)
     visit = fitter.cells(rows.X, whole, number)[1][0]
     judged = np.zeros(len(visit.rows), bool)
-    judged[np.flatnonzero(visit.own)[JUDGED_EVERY // 2 :: JUDGED_EVERY]] = True
+    judged[np.flatnonzero(visit.inside)[JUDGED_EVERY // 2 :: JUDGED_EVERY]] = True
     cell, validation = fitter.fit(rows, visit.rows[~judged], settings), visit.rows[judged]
     scores = rows.scores[validation], (rows.scores[validation] + cell.scores(rows.X[validation])).astype(np.float32)
     losses = [judge_rows(fitter.loss, rows.Y[validation], S) for S in scores]

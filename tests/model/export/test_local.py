@@ -60,7 +60,7 @@ def exact_cells(model, X):
     S, total = np.zeros((len(Z), machine.coef.shape[1])), np.zeros((len(Z), 1))
     slope, b, c = SMOOTHNESS[machine.nu]
     for number, visit in machine.tree.visits(Z):
-        cell, weight = machine.cells[number], np.where(visit.own, 1.0, 1.0 - visit.depth)[:, None].astype(np.float64)
+        cell, weight = machine.cells[number], np.where(visit.inside, 1.0, 1.0 - visit.depth)[:, None].astype(np.float64)
         own = Z[visit.rows].astype(np.float64) @ cell.root.astype(np.float64)
         a = slope / cell.length * cdist(own, cell.Z.astype(np.float64))
         S[visit.rows] += weight * (((1 + b * a + c * a**2) * np.exp(-a)) @ cell.coef.astype(np.float64))

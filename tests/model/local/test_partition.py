@@ -15,7 +15,7 @@ def rows(n=3000, p=5, seed=0):
 @pytest.mark.parametrize("n", [1, 7, 300, 999, 1000, 1001, 3217])
 def test_all_cells_of_distinct_rows_are_equal_for_any_number_of_rows(n):
     _, visits, _ = grow(rows(n), np.eye(5), 100, 1, 0.5, 0)
-    sizes = [int(visit.own.sum()) for visit in visits]
+    sizes = [int(visit.inside.sum()) for visit in visits]
     assert sum(sizes) == n
     assert max(sizes) <= 100
     assert len(sizes) == -(-n // 100)
@@ -30,7 +30,7 @@ def test_no_cell_has_more_different_rows_than_the_limit(seed, n, p, limit, overl
     tree, visits, _ = grow(X, np.eye(p), limit, 1, overlap, seed)
     of = tree.cells(X)
     for cell, visit in enumerate(visits):
-        own = visit.rows[visit.own]
+        own = visit.rows[visit.inside]
         np.testing.assert_array_equal(own, np.flatnonzero(of == cell))
         assert len(own) <= limit or len(np.unique(X[own], axis=0)) == 1
     assert tree.fits(p)
@@ -54,7 +54,7 @@ def test_a_row_has_the_same_cell_and_bands_alone_and_in_any_block():
 def test_bands_hold_about_the_share_that_is_asked_for(overlap):
     X = rows(8000)
     _, visits, _ = grow(X, np.eye(5), 500, 1, overlap, 0)
-    shares = [len(visit.rows) / visit.own.sum() - 1 for visit in visits]
+    shares = [len(visit.rows) / visit.inside.sum() - 1 for visit in visits]
     assert np.mean(shares) == pytest.approx(overlap, abs=0.1)
     assert overlap > 0 or max(shares) == 0
 
@@ -70,8 +70,8 @@ def test_a_tree_of_the_sample_grows_until_its_cells_fit_the_limit():
     assert tree.fits(5)
     of, cells = tree.cells(X), [visit for _, some, _ in below for visit in some]
     for cell, visit in enumerate(cells):
-        np.testing.assert_array_equal(visit.rows[visit.own], np.flatnonzero(of == cell))
-        assert visit.own.sum() <= 300
+        np.testing.assert_array_equal(visit.rows[visit.inside], np.flatnonzero(of == cell))
+        assert visit.inside.sum() <= 300
     assert len({number for _, _, some in below for number in some}) == tree.n_cells
     again = CellTree.build(tree.arrays())
     np.testing.assert_array_equal(again.cells(X), of)
@@ -96,8 +96,8 @@ def test_several_partitions_have_all_rows_each():
         assert len(set(numbers)) == tree.n_cells == 5 * partitions
         own, seen = np.zeros(900, int), set()
         for number, visit in tree.visits(X):
-            own[visit.rows[visit.own]] += 1
-            assert 150 <= visit.own.sum() <= 200
+            own[visit.rows[visit.inside]] += 1
+            assert 150 <= visit.inside.sum() <= 200
             seen.add(number)
         assert (own == partitions).all()
         assert seen == set(range(tree.n_cells))
