@@ -1,16 +1,14 @@
 """Maps of kernels made of kernels, where these have maps: x^T A z, f(x) f(z) k(x, z), and a product by all products."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel import kernels
 from dkernel.errors import DataError, UnsupportedError
-from dkernel.features.base import FeatureMap, map_from
+from dkernel.features.base import FeatureMap
 from dkernel.features.dense_maps import PlainMap, WholeMap, same_dtype
-from dkernel.features.random.tensorsketch import inner_maps
 from dkernel.kernels import Kernel, Linear, Normalized, Weighted
 
 
@@ -96,16 +94,6 @@ class WeightedMap(PlainMap):
     def text(self) -> str:
         return f"{self.inner.text}, weighted"
 
-    def spec(self) -> dict[str, Any]:
-        return {"kind": self.kind, "kernel": repr(self.kernel), "inner": self.inner.spec()}
-
-    def arrays(self) -> dict[str, NDArray]:
-        return self.inner.arrays()
-
-    @classmethod
-    def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "WeightedMap":
-        return cls(kernels.parse(spec["kernel"]), map_from(spec["inner"], arrays))
-
 
 class ProductMap(WholeMap):
     """φ_l(x) = φ_ai(x) φ_bj(x) ... of all i, j, ...: the map of a product of kernels.
@@ -140,13 +128,3 @@ class ProductMap(WholeMap):
     @property
     def text(self) -> str:
         return f"{self.kind} of {', '.join(part.text for part in self.maps)}"
-
-    def spec(self) -> dict[str, Any]:
-        return {"kind": self.kind, "kernel": repr(self.kernel), "maps": [part.spec() for part in self.maps]}
-
-    def arrays(self) -> dict[str, NDArray]:
-        return {f"{i}.{name}": array for i, part in enumerate(self.maps) for name, array in part.arrays().items()}
-
-    @classmethod
-    def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "ProductMap":
-        return cls(kernels.parse(spec["kernel"]), inner_maps(spec["maps"], arrays))

@@ -1,14 +1,13 @@
 """The map of a kernel of some features alone."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel import kernels
 from dkernel.errors import RecipeError
-from dkernel.features.base import FeatureMap, map_from
+from dkernel.features.base import FeatureMap
 from dkernel.features.dense_maps import PlainMap
 from dkernel.kernels import Kernel
 
@@ -25,6 +24,7 @@ class SelectedMap(PlainMap):
 
     Examples
     --------
+    >>> from dkernel import kernels
     >>> from dkernel.features import MonomialMap
     >>> phi = SelectedMap(kernels.Linear().on([1]), MonomialMap(kernels.Linear(), 1), [1], n_in=3)
     >>> phi(np.array([[5.0, 6.0, 7.0]])).tolist()
@@ -63,19 +63,3 @@ class SelectedMap(PlainMap):
     @property
     def text(self) -> str:
         return f"{self.inner.text} of {len(self.places)} columns"
-
-    def spec(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "kernel": repr(self.kernel),
-            "inner": self.inner.spec(),
-            "places": self.places,
-            "n_in": self.n_in,
-        }
-
-    def arrays(self) -> dict[str, NDArray]:
-        return self.inner.arrays()
-
-    @classmethod
-    def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "SelectedMap":
-        return cls(kernels.parse(spec["kernel"]), map_from(spec["inner"], arrays), list(spec["places"]), spec["n_in"])

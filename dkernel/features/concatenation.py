@@ -1,16 +1,14 @@
 """Maps side by side: the map of a sum of kernels, of a multiple of a kernel, and the average of independent maps."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel import kernels
 from dkernel.errors import RecipeError
 from dkernel.features.base import FeatureMap
 from dkernel.features.dense_maps import PlainMap, same_dtype
-from dkernel.features.random.tensorsketch import inner_maps
 from dkernel.kernels import Kernel
 
 
@@ -28,6 +26,7 @@ class StackedMap(PlainMap):
 
     Examples
     --------
+    >>> from dkernel import kernels
     >>> from dkernel.features import FourierMap, MonomialMap
     >>> kernel = kernels.Gaussian(gamma=0.5) + 2.0 * kernels.Linear()
     >>> waves = FourierMap.draw(kernels.Gaussian(gamma=0.5), n_in=3, n_components=64, seed=0)
@@ -91,18 +90,3 @@ class StackedMap(PlainMap):
     @property
     def text(self) -> str:
         return f"{self.kind} of {', '.join(part.text for part in self.maps)}"
-
-    def spec(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "kernel": repr(self.kernel),
-            "weights": list(self.weights),
-            "maps": [part.spec() for part in self.maps],
-        }
-
-    def arrays(self) -> dict[str, NDArray]:
-        return {f"{i}.{name}": array for i, part in enumerate(self.maps) for name, array in part.arrays().items()}
-
-    @classmethod
-    def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "StackedMap":
-        return cls(kernels.parse(spec["kernel"]), inner_maps(spec["maps"], arrays), spec["weights"])

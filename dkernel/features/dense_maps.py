@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dkernel import kernels
 from dkernel.errors import UnsupportedError
-from dkernel.features.base import Coordinates, FeatureMap
+from dkernel.features.base import Coordinates, FeatureMap, map_from
 from dkernel.numerics.tiling import TILE_COMPONENTS
 
 # Their float64 coefficients are 128 MiB; a list of the tiles of more than that would never end.
@@ -37,7 +37,8 @@ IN_FILES = {"n_components": "n_columns"}
 class PlainMap(FeatureMap):
     """A map whose columns are φ times a number, `whitening`: nothing to whiten by a matrix.
 
-    A model file holds its `arguments`: the kernel, numbers and arrays, unless the class has its own `spec` and `build`.
+    A model file holds its `arguments`: the kernel, numbers, arrays, and a map `inner` or several `maps`, whose arrays
+    have names that begin with the number of the map.
     """
 
     @property
@@ -53,19 +54,36 @@ class PlainMap(FeatureMap):
 
     def spec(self) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in self.arguments if name != "kernel"}
-        numbers = {
-            IN_FILES.get(name, name): value for name, value in values.items() if not isinstance(value, np.ndarray)
-        }
-        return {"kind": self.kind, "kernel": repr(self.kernel), **numbers}
+        parts = {IN_FILES.get(name, name): _as_json(v) for name, v in values.items() if not isinstance(v, np.ndarray)}
+        return {"kind": self.kind, "kernel": repr(self.kernel), **parts}
 
     def arrays(self) -> dict[str, NDArray]:
         values = {name: getattr(self, name) for name in self.arguments}
-        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+        arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+        arrays |= values["inner"].arrays() if "inner" in values else {}
+        for i, part in enumerate(values.get("maps", ())):
+            arrays |= {f"{i}.{name}": array for name, array in part.arrays().items()}
+        return arrays
 
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Self:
-        values = {**spec, **arrays, "kernel": kernels.parse(spec["kernel"])}
+        values = {**arrays, **spec, "kernel": kernels.parse(spec["kernel"])}
+        if "inner" in spec:
+            values["inner"] = map_from(spec["inner"], arrays)
+        if "maps" in spec:
+            values["maps"] = [map_from(each, _arrays_of_part(i, arrays)) for i, each in enumerate(spec["maps"])]
         return cls(*(values[IN_FILES.get(name, name)] for name in cls.arguments))
+
+
+def _as_json(value: Any) -> Any:
+    """A number as it is, a map by its spec, and several of either as a list."""
+    if isinstance(value, FeatureMap):
+        return value.spec()
+    return [_as_json(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _arrays_of_part(i: int, arrays: Mapping[str, NDArray]) -> dict[str, NDArray]:
+    return {name.removeprefix(f"{i}."): array for name, array in arrays.items() if name.startswith(f"{i}.")}
 
 
 class TiledMap(PlainMap):

@@ -1,13 +1,13 @@
 """Normal scores: each column by the normal quantile of its rank, so that no column has outliers or a long tail."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from dkernel.numerics.array_record import ArrayRecord
 from dkernel.numerics.array_types import F64
 
 MOST_KNOTS = 256  # of a column: its ranks are exact to a five hundredth, and a model has 4 KiB of them
@@ -16,7 +16,7 @@ FEW_VALUES = 16
 
 
 @dataclass(frozen=True, eq=False)
-class NormalScores:
+class NormalScores(ArrayRecord):
     """z_j(x) = Φ⁻¹(r_j(x)) at the knots of column j, straight between two, and level beyond the first and the last.
 
     r_j(x) is the share of the rows below x, and half of those at x: Φ⁻¹ is the quantile function of N(0, 1). Columns
@@ -69,15 +69,6 @@ class NormalScores:
             return False
         within = np.setdiff1d(np.arange(1, len(x)), ends)  # a knot and the one before it, of one column
         return bool((x[within] > x[within - 1]).all() and (z[within] > z[within - 1]).all())
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays of the scores, for a model file."""
-        return {"knots": self.knots, "values": self.values, "ends": self.ends}
-
-    @classmethod
-    def build(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The scores again, from `arrays`."""
-        return cls(arrays["knots"], arrays["values"], arrays["ends"])
 
 
 def _make_curve(x: NDArray[np.floating], weight: F64 | None) -> tuple[F64, F64]:

@@ -5,7 +5,6 @@ P(class | s), which rises with s.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.losses.loss import sigmoid
+from dkernel.numerics.array_record import ArrayRecord
 from dkernel.numerics.array_types import F64
 
 Column = NDArray[np.floating]
@@ -20,7 +20,7 @@ Column = NDArray[np.floating]
 NEWTON_STEPS, SMALLEST_STEP = 100, 1e-10  # Newton's method needs some ten; below it rounding decides
 
 
-class Calibration(ABC):
+class Calibration(ArrayRecord, ABC):
     """P(class | s), (n, C), of scores (n, C)."""
 
     kind: ClassVar[str]
@@ -33,15 +33,6 @@ class Calibration(ABC):
     @abstractmethod
     def __call__(self, S: NDArray[np.floating]) -> F64:
         """Probabilities (n, C) of scores (n, C)."""
-
-    @abstractmethod
-    def arrays(self) -> dict[str, NDArray]:
-        """Arrays of the calibration, for a model file."""
-
-    @classmethod
-    @abstractmethod
-    def build(cls, arrays: Mapping[str, NDArray]) -> "Calibration":
-        """The curves again, from `arrays`."""
 
     @abstractmethod
     def fits(self, outputs: int) -> bool:
@@ -79,13 +70,6 @@ class Platt(Calibration):
 
     def __call__(self, S: NDArray[np.floating]) -> F64:
         return np.asarray(sigmoid(S.astype(np.float64) * self.slope + self.offset), np.float64)
-
-    def arrays(self) -> dict[str, NDArray]:
-        return {"slope": self.slope, "offset": self.offset}
-
-    @classmethod
-    def build(cls, arrays: Mapping[str, NDArray]) -> "Platt":
-        return cls(arrays["slope"], arrays["offset"])
 
     def fits(self, outputs: int) -> bool:
         return all(a.shape == (outputs,) and a.dtype == np.float64 for a in (self.slope, self.offset))
@@ -128,13 +112,6 @@ class Isotonic(Calibration):
             P[:, j] = np.interp(S[:, j].astype(np.float64), self.scores[first:end], self.values[first:end])
             first = end
         return P
-
-    def arrays(self) -> dict[str, NDArray]:
-        return {"scores": self.scores, "values": self.values, "ends": self.ends}
-
-    @classmethod
-    def build(cls, arrays: Mapping[str, NDArray]) -> "Isotonic":
-        return cls(arrays["scores"], arrays["values"], arrays["ends"])
 
     def fits(self, outputs: int) -> bool:
         s, p, ends = self.scores, self.values, self.ends

@@ -1,16 +1,15 @@
 """Variance of the prediction of a ridge regression at a row, as a Gaussian process."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dkernel.numerics.array_record import ArrayRecord
 from dkernel.numerics.array_types import F64
 
 
 @dataclass(frozen=True, eq=False)
-class Variance:
+class Variance(ArrayRecord):
     """Var y(x) = σ² (1 + (1 + |columns(x) @ factor - offset|²) / n) + τ² r(x).
 
     Ridge regression with the strength α is the mean of w given the data, where w ~ N(0, τ² I), labels have independent
@@ -58,12 +57,3 @@ class Variance:
             return False
         shaped = factor.ndim == 2 and len(factor) == n_components and offset.shape == (factor.shape[1],)
         return bool(shaped and (scale[:2] >= 0).all() and (scale[2] > 0).all())
-
-    def arrays(self) -> dict[str, NDArray]:
-        """Arrays of the variance, for a model file."""
-        return {"factor": self.factor, "offset": self.offset, "scale": self.scale}
-
-    @classmethod
-    def build(cls, arrays: Mapping[str, NDArray]) -> "Variance":
-        """The variance again, from `arrays`."""
-        return cls(arrays["factor"], arrays["offset"], arrays["scale"])

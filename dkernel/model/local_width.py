@@ -1,6 +1,5 @@
 """The width of intervals as a function of the row: where errors are large, intervals are wide."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from dkernel.features import NystromMap
 from dkernel.kernels import Gaussian
 from dkernel.numerics import tiling
+from dkernel.numerics.array_record import ArrayRecord
 from dkernel.numerics.array_types import F64
 
 # Rows that others are compared with, and their bytes, which are a small part of a model file.
@@ -25,7 +25,7 @@ MOST = float(np.log(30.0))  # a width is at most 30 times the usual one
 
 
 @dataclass(frozen=True, eq=False)
-class LocalWidth:
+class LocalWidth(ArrayRecord):
     """w(x) = exp(a . k(x, Z) + b . h(s(x)) + c), for each target.
 
     k is a Gaussian of scaled rows and of a few rows Z that a fit left out, h bumps over the ranks of predictions: the
@@ -65,15 +65,6 @@ class LocalWidth:
             return False
         shaped = Z.ndim == 2 and (not len(Z) or Z.shape[1] == n_in) and gamma.shape == (1,) and gamma[0] > 0
         return bool(shaped and ranks.shape == (KNOTS, targets) and coef.shape == (len(Z) + KNOTS + 1, targets))
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays of the width, for a model file."""
-        return {"landmarks": self.landmarks, "gamma": self.gamma, "ranks": self.ranks, "coef": self.coef}
-
-    @classmethod
-    def build(cls, arrays: Mapping[str, NDArray[Any]]) -> "LocalWidth":
-        """Build the width of `arrays`."""
-        return cls(arrays["landmarks"], arrays["gamma"], arrays["ranks"], arrays["coef"])
 
 
 def fit_width(Z: NDArray[Any] | None, S: F64, errors: F64, weight: F64) -> tuple[LocalWidth | None, F64]:

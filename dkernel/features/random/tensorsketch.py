@@ -1,6 +1,6 @@
 """TensorSketch: the product of kernels as the convolution of count sketches of their maps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -8,9 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dkernel import kernels
 from dkernel.errors import RecipeError
-from dkernel.features.base import FeatureMap, map_from
+from dkernel.features.base import FeatureMap
 from dkernel.features.dense_maps import WholeMap
 from dkernel.kernels import Kernel
 from dkernel.numerics.random_streams import stream
@@ -32,6 +31,7 @@ class TensorSketchMap(WholeMap):
 
     Examples
     --------
+    >>> from dkernel import kernels
     >>> from dkernel.features import MonomialMap
     >>> factor = MonomialMap(kernels.Polynomial(degree=1, c=1.0), n_in=3)
     >>> phi = TensorSketchMap.draw(kernels.Polynomial(degree=3, c=1.0), [factor], [3], 64, seed=0)
@@ -92,32 +92,3 @@ class TensorSketchMap(WholeMap):
     @property
     def text(self) -> str:
         return f"{self.kind} of {', '.join(part.text for part in self.maps)}"
-
-    def spec(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "kernel": repr(self.kernel),
-            "n_columns": self.n_components,
-            "powers": list(self.powers),
-            "maps": [map.spec() for map in self.maps],
-        }
-
-    def arrays(self) -> dict[str, NDArray]:
-        inner = {f"{i}.{name}": array for i, map in enumerate(self.maps) for name, array in map.arrays().items()}
-        return {"places": self.places, "signs": self.signs, **inner}
-
-    @classmethod
-    def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "TensorSketchMap":
-        maps = inner_maps(spec["maps"], arrays)
-        kernel = kernels.parse(spec["kernel"])
-        return cls(kernel, maps, spec["powers"], spec["n_columns"], arrays["places"], arrays["signs"])
-
-
-def inner_maps(specs: Sequence[Mapping[str, Any]], arrays: Mapping[str, NDArray]) -> list[FeatureMap]:
-    """The maps inside a map: the arrays of map i have names that begin with "i."."""
-    return [
-        map_from(
-            spec, {name.removeprefix(f"{i}."): array for name, array in arrays.items() if name.startswith(f"{i}.")}
-        )
-        for i, spec in enumerate(specs)
-    ]

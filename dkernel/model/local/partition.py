@@ -5,13 +5,14 @@ cell its machine would otherwise see one side only. Everything is a function of 
 alone and in any block.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.numerics.array_record import ArrayRecord
 from dkernel.numerics.array_types import F32
 from dkernel.numerics.loops import compile_loop
 from dkernel.numerics.random_streams import stream
@@ -65,7 +66,7 @@ class Visit:
 
 
 @dataclass(frozen=True, eq=False)
-class CellTree:
+class CellTree(ArrayRecord):
     """Cuts. Child c >= 0 of a cut is another cut, a child c < 0 is the cell -1 - c; without cuts there is one cell.
 
     Parameters
@@ -110,15 +111,6 @@ class CellTree:
                 todo += [
                     (int(child), visit.within(*side)) for child, side in zip(self.children[node], sides, strict=True)
                 ]
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays of the tree, for a model file."""
-        return {"directions": self.directions, "places": self.places, "children": self.children}
-
-    @classmethod
-    def build(cls, arrays: Mapping[str, NDArray[Any]]) -> "CellTree":
-        """Make the tree that `arrays` stored."""
-        return cls(arrays["directions"], arrays["places"], arrays["children"])
 
     def fits(self, p: int) -> bool:
         """True if the arrays agree, and every path from the root ends in a cell of its own."""
