@@ -151,7 +151,7 @@ def _sides(values: F32, places: F32) -> tuple[tuple[NDArray[np.bool_], F32], tup
     if low > high:
         return ((np.ones(len(values), np.bool_), np.zeros(len(values), np.float32)),) * 2
     below = values < cut
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         over, under = (values - cut) / (high - cut), (cut - values) / (cut - low)
     # A band without width has no row.
     over, under = (np.where(np.isfinite(depth), depth, 2).astype(np.float32) for depth in (over, under))
