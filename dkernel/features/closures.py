@@ -124,7 +124,3 @@ class ProductMap(WholeMap):
             values = part.components(X, X.dtype.name) * X.dtype.type(part.whitening)
             out = (out[:, :, None] * values[:, None, :]).reshape(len(X), -1)
         return same_dtype(out, X.dtype.name)
-
-    @property
-    def text(self) -> str:
-        return f"{self.kind} of {', '.join(part.text for part in self.maps)}"

@@ -86,7 +86,3 @@ class StackedMap(PlainMap):
         ends = np.cumsum([part.n_components for part in self.maps])
         parts = zip(self.maps, self._factors, np.split(coef, ends[:-1]), strict=True)
         return np.asarray(sum(part.wide_scores(X, factor * part_coef, scaled) for part, factor, part_coef in parts))
-
-    @property
-    def text(self) -> str:
-        return f"{self.kind} of {', '.join(part.text for part in self.maps)}"

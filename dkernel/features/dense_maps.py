@@ -49,6 +49,11 @@ class PlainMap(FeatureMap):
     def n_out(self) -> int:  # type: ignore[override]
         return self.n_components
 
+    @property
+    def text(self) -> str:
+        parts = ", ".join(part.text for part in getattr(self, "maps", ()))
+        return f"{self.kind} of {parts}" if parts else self.kind
+
     def coordinates(self) -> Coordinates:
         return Coordinates(self.n_components, 1.0 / self.whitening**2)
 

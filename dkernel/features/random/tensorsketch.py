@@ -88,7 +88,3 @@ class TensorSketchMap(WholeMap):
                 counted = np.ascontiguousarray((sketch.astype(X.dtype) @ F).T)
                 spectrum = spectrum * np.fft.rfft(counted, axis=1)
         return np.fft.irfft(spectrum, n=self.n_components, axis=1).astype(X.dtype, copy=False)
-
-    @property
-    def text(self) -> str:
-        return f"{self.kind} of {', '.join(part.text for part in self.maps)}"
