@@ -45,7 +45,7 @@ class Linear(Kernel):
 
     def __post_init__(self) -> None:
         if self.A is not None:
-            object.__setattr__(self, "A", _psd_matrix("Linear", "A", self.A))
+            object.__setattr__(self, "A", _psd_matrix(self.A))
 
     def __repr__(self) -> str:
         return "Linear()" if self.A is None else f"Linear(A={self.A!r})"
@@ -212,20 +212,18 @@ def _directions(X: F64) -> tuple[F64, F64]:
     return divide_rows(X, divisors), lengths
 
 
-def _psd_matrix(owner: str, name: str, values: Any) -> tuple[tuple[float, ...], ...]:
+def _psd_matrix(values: Any) -> tuple[tuple[float, ...], ...]:
     """A symmetric positive semi-definite matrix as nested tuples, or a RecipeError."""
     if not isinstance(values, list | tuple | np.ndarray) or np.ndim(values[0] if len(values) else 0) != 1:
-        raise RecipeError(f"{owner} was given {name}={values!r}; a square matrix, a list of its rows, is needed.")
-    rows = tuple(finite_numbers(owner, f"{name}[{i}]", row) for i, row in enumerate(values))
+        raise RecipeError(f"Linear was given A={values!r}; a square matrix, a list of its rows, is needed.")
+    rows = tuple(finite_numbers("Linear", f"A[{i}]", row) for i, row in enumerate(values))
     if {len(row) for row in rows} != {len(rows)}:
-        raise RecipeError(f"{owner} was given a {name} whose {len(rows)} rows have not {len(rows)} numbers each.")
+        raise RecipeError(f"Linear was given an A whose {len(rows)} rows have not {len(rows)} numbers each.")
     matrix = np.array(rows)
     scale = np.abs(matrix).max()
     if np.abs(matrix - matrix.T).max() > 1e-12 * scale:
-        raise RecipeError(f"{owner} was given a {name} that is not symmetric, and x^T {name} z would not be either.")
+        raise RecipeError("Linear was given an A that is not symmetric, and x^T A z would not be either.")
     smallest = float(np.linalg.eigvalsh(matrix)[0])
     if smallest < -1e-10 * scale:
-        raise RecipeError(
-            f"{owner} was given a {name} with the eigenvalue {smallest:.6g}; with a negative one {NOT_PSD}."
-        )
+        raise RecipeError(f"Linear was given an A with the eigenvalue {smallest:.6g}; with a negative one {NOT_PSD}.")
     return tuple(map(tuple, (0.5 * (matrix + matrix.T)).tolist()))

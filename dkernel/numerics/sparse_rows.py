@@ -268,16 +268,17 @@ class Transposed:
     rows: SparseRows
 
 
-def as_sparse(X: Any, columns: Sequence[str] | int, dtype: str, describe: RowDescriber = "row {}".format) -> SparseRows:
+def as_sparse(X: Any, columns: Sequence[str], dtype: str, describe: RowDescriber = "row {}".format) -> SparseRows:
     """The gate for sparse rows, as `validation.as_features` is for dense ones: real, finite, of the right width.
 
     Parameters
     ----------
     X : sparse rows, a scipy matrix, or a dense block (n, p) whose zeros are then left out
     """
-    width = columns if isinstance(columns, int) else len(columns)
-    if X.ndim != 2 or X.shape[1] != width:
-        raise DataError(f"A block of sparse rows has the shape {X.shape} at {describe(0)}; {width} columns are needed.")
+    if X.ndim != 2 or X.shape[1] != len(columns):
+        raise DataError(
+            f"A block of sparse rows has the shape {X.shape} at {describe(0)}; {len(columns)} columns are needed."
+        )
     if X.dtype.kind not in "fiub":
         raise DataError(f"The features at {describe(0)} are of type {X.dtype}; numbers are needed.")
     if not isinstance(X, SparseRows):
@@ -289,7 +290,7 @@ def as_sparse(X: Any, columns: Sequence[str] | int, dtype: str, describe: RowDes
     bad = np.flatnonzero(~np.isfinite(rows.data))
     if len(bad):
         row, column = int(np.searchsorted(rows.starts, bad[0], side="right")) - 1, int(rows.indices[bad[0]])
-        name, value = str(column) if isinstance(columns, int) else columns[column], X.data[bad[0]]
+        name, value = columns[column], X.data[bad[0]]
         why = f"too large for {dtype}" if np.isfinite(value) else "not finite"
         more = f" (and {len(bad) - 1} more in this block)" if len(bad) > 1 else ""
         raise DataError(

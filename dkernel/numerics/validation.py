@@ -25,26 +25,25 @@ def silent_overflow() -> np.errstate:
 
 
 def as_features(
-    X: NDArray, columns: Sequence[str] | int, dtype: str = "float32", describe: RowDescriber = "row {}".format
+    X: NDArray, columns: Sequence[str], dtype: str = "float32", describe: RowDescriber = "row {}".format
 ) -> NDArray[np.floating]:
     """X as a C-contiguous (rows, p) block of `dtype`, or a DataError that names row and column.
 
     Parameters
     ----------
     X : array of shape (rows, p)
-    columns : the names of the p columns, or p
+    columns : the names of the p columns
     describe : says where a row of the block stands ("train.csv, row 17"), for the message
 
     Examples
     --------
-    >>> as_features(np.array([[1, 2], [3, 4]]), 2).dtype
+    >>> as_features(np.array([[1, 2], [3, 4]]), ("a", "b")).dtype
     dtype('float32')
     """
-    width = columns if isinstance(columns, int) else len(columns)
     if X.ndim != 2:
         raise DataError(f"A block of features has {X.ndim} dimension(s) at {describe(0)}; a table of 2 is needed.")
-    if X.shape[1] != width:
-        raise DataError(f"A block has {X.shape[1]} columns at {describe(0)}; {width} are needed.")
+    if X.shape[1] != len(columns):
+        raise DataError(f"A block has {X.shape[1]} columns at {describe(0)}; {len(columns)} are needed.")
     if X.dtype.kind not in "fiub":
         raise DataError(f"The features at {describe(0)} are of type {X.dtype}; numbers are needed.")
     with silent_overflow():  # too large numbers become infinities of both signs
@@ -56,17 +55,16 @@ def as_features(
     return block
 
 
-def _refuse_nonfinite(X: NDArray, block: NDArray, columns: Sequence[str] | int, describe: RowDescriber) -> None:
+def _refuse_nonfinite(X: NDArray, block: NDArray, columns: Sequence[str], describe: RowDescriber) -> None:
     bad = ~np.isfinite(block)
     if not bad.any():
         return
     row, column = (int(i) for i in np.argwhere(bad)[0])
-    name = str(column) if isinstance(columns, int) else columns[column]
     value = X[row, column]
     why = f"too large for {block.dtype}" if np.isfinite(value) else "not finite"
     more = int(bad.sum()) - 1
     raise (MissingValueError if np.isnan(value) else DataError)(
-        f"{describe(row)}, column {name!r}: the value {value} is {why}"
+        f"{describe(row)}, column {columns[column]!r}: the value {value} is {why}"
         + (f" (and {more} more in this block)" if more else "")
         + ". Every feature must be a number, neither NaN nor infinite: remove or fill these rows."
     )

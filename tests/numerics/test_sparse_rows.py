@@ -77,15 +77,15 @@ def test_what_is_no_block_of_sparse_rows_is_refused():
     with pytest.raises(TypeError, match="do not become an array"):
         np.asarray(X)
     with pytest.raises(DataError, match="3000"):
-        as_sparse(X, 2999, "float32")
+        as_sparse(X, RangeNames(0, 2999), "float32")
     with pytest.raises(DataError, match="numbers are needed"):
-        as_sparse(sp.csr_array(dense.astype(complex)), 3000, "float32")
+        as_sparse(sp.csr_array(dense.astype(complex)), RangeNames(0, 3000), "float32")
     dense[17, 2222] = np.inf
     with pytest.raises(DataError, match="row 17, column '2223': the value inf is not finite"):
         as_sparse(sp.csr_array(dense), RangeNames(1, 3000), "float32")
     dense[17, 2222] = 1e300
     with pytest.raises(DataError, match="too large for float32"):
-        as_sparse(dense, 3000, "float32")
+        as_sparse(dense, RangeNames(0, 3000), "float32")
     for name, value in (("starts", X.starts[::-1].copy()), ("indices", X.indices[::-1].copy()), ("values", X.data[1:])):
         with pytest.raises(ValueError, match="sparse rows"):
             SparseRows.build({**X.arrays(), name: value}, X.width)
