@@ -264,7 +264,7 @@ def test_messages_name_packages_that_exist():
     named = {word for text in texts for word in re.findall(r"pip install ([\w{'-]+)", text)}
     extras = tomllib.loads(text_of("pyproject.toml"))["project"]["optional-dependencies"].values()
     listed = {re.split(r"[^\w-]", line)[0] for lines in extras for line in lines}
-    assert named - listed == {"shap", "{package", "{error"}
+    assert named - listed == {"{package", "{error"}
 
 
 def test_no_drawer_for_what_has_no_home():

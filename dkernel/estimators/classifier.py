@@ -22,9 +22,10 @@ from dkernel.estimators.parameters import (
     Local,
     Seed,
 )
-from dkernel.estimators.prediction import log_probability_block, predict_block, probability_block, score_block
+from dkernel.estimators.prediction import log_probability_block, probability_block, score_block
 from dkernel.estimators.validation import as_plain
 from dkernel.losses.losses import LOSSES
+from dkernel.model.model import Model
 
 
 def _has_probabilities(estimator: "KernelClassifier") -> bool:
@@ -211,7 +212,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         {errors of answers}
         """
         require_fitted(self, "classes_")
-        return self._answer(X, predict_block, "label", self.classes_.dtype)
+        return self._answer(X, Model.predict, "label", self.classes_.dtype)
 
     def decision_function(self, X: Any) -> Any:
         """Compute the scores of the rows.

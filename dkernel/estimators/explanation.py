@@ -122,12 +122,11 @@ def explain(estimator: Any, X: Any, background: Any, *, random_state: int = 0) -
         block, unseen = inputs.gate(inputs.rows(rows) if is_frame(rows) else rows, f"{name}, row {{}}".format)
         unseen.warn()
         blocks.append(block)
-    shapley = shapley_values(model, blocks[0], blocks[1], random_state)
-    one = shapley.values.shape[2] == 1
-    base = np.broadcast_to(shapley.base, (len(blocks[0]), len(shapley.base)))
-    errors = shapley.errors
+    values, base, errors = shapley_values(model, blocks[0], blocks[1], random_state)
+    base = np.broadcast_to(base, (len(values), len(base)))
+    one = values.shape[2] == 1
     return Explanation(
-        shapley.values[..., 0] if one else shapley.values,
+        values[..., 0] if one else values,
         base[:, 0] if one else base,
         errors[..., 0] if one and errors is not None else errors,
         np.asarray(X),

@@ -49,11 +49,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     ...     load(f"{folder}/model.safetensors").predict([[1.0]]).round(1)
     array([1.])
     """
-    return make_estimator(model_file.load_model(path))
-
-
-def make_estimator(model: Model) -> Any:
-    """The fitted estimator that a model is of."""
+    model = model_file.load_model(path)
     if model.classes is not None and "nu" in model.facts:
         one: Any = OneClassSVM(model.facts["nu"], kernel=model.recipe.kernel, random_state=model.recipe.seed)
         one.offset_, one.outliers_ = model.facts["offset"], model.facts["outliers"]

@@ -9,7 +9,7 @@ from sklearn.base import OutlierMixin
 from dkernel.estimators.coefficients import LinearCoefficients
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
-from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, predict_block
+from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction
 from dkernel.estimators.transforms.embedding import Embedding, linear_model
 from dkernel.estimators.validation import check_table
 from dkernel.inference.feature_moments import OneClass, Phi
@@ -193,7 +193,7 @@ class OneClassSVM(OutlierMixin, LinearCoefficients, Embedding):
 
         {errors of answers}
         """
-        return self._answer(X, predict_block, "label", np.int64)
+        return self._answer(X, Model.predict, "label", np.int64)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

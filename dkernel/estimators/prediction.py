@@ -205,11 +205,6 @@ def _block(X: Any, function: Any, carried: Any, inputs: Inputs) -> NDArray[Any]:
     return _evaluate(function, carried, block, describe)
 
 
-def predict_block(model: Model, X: NDArray[Any]) -> NDArray[Any]:
-    """Labels or predictions of a block."""
-    return model.predict(X)
-
-
 def score_block(model: Model, X: NDArray[Any]) -> NDArray[np.floating]:
     """Scores of a block, (n,) where there is one."""
     S = model.scores(X)
@@ -241,8 +236,3 @@ def center_block(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
 def set_block(model: Model, X: NDArray[Any], coverage: float, by_class: bool) -> NDArray[np.bool_]:
     """Whether each class is in the set of each row of a block, (n, n_classes)."""
     return model.sets(model.probabilities(model.scores(X)), coverage, by_class)
-
-
-def deviation_block(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
-    """Standard deviations of the labels of a block."""
-    return model.std(X)

@@ -9,8 +9,8 @@ from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.conformal import intervals
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.prediction import deviation_block, predict_block
 from dkernel.estimators.validation import as_plain
+from dkernel.model.model import Model
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):
@@ -109,11 +109,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         require_fitted(self, "model_")
         k = len(self.model_.intercept)
         width = k if k > 1 else None
-        predictions = self._answer(X, predict_block, "score", "float64", width)
+        predictions = self._answer(X, Model.predict, "score", "float64", width)
         if not return_std:
             return predictions
         self.model_.known_variance()
-        return predictions, self._answer(X, deviation_block, "std", "float64", width)
+        return predictions, self._answer(X, Model.std, "std", "float64", width)
 
     def predict_interval(self, X: Any, coverage: float = 0.9, *, groups: Any = None) -> Any:
         """Predict an interval for the number of each row, by split conformal prediction.

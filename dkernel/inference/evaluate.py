@@ -175,6 +175,7 @@ class _Counts:
     actual, predicted, both : weights of the rows of a class, of those that are called it, and of those that are both
     surprise : sum of -weight * log of the probability of the row's own class
     covered : weight of the rows whose set holds their class, and sum of weight * size of the set
+    histogram : of two classes; of others it has no row
     """
 
     rows: F64
@@ -183,7 +184,7 @@ class _Counts:
     both: F64
     surprise: float
     covered: F64
-    histogram: ScoreHistogram | None
+    histogram: ScoreHistogram
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +204,7 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
         def counts(of: NDArray[np.intp], weights: F64 | None) -> F64:
             return np.bincount(of, weights, n_classes).astype(np.float64)
 
-        surprise, covered = 0.0, np.zeros(2)
+        surprise, covered, binary = 0.0, np.zeros(2), slice(None if n_classes == 2 else 0)
         if self.model.has_probabilities:
             P, own_class = self.model.probabilities(S), (np.arange(len(S)), codes)
             surprise = float(-weight @ np.log(np.maximum(P[own_class], np.finfo(np.float64).eps)))
@@ -217,7 +218,7 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
             counts(codes, weight * (codes == predicted)),
             surprise,
             covered,
-            ScoreHistogram.of(S[:, 0], codes == 1, weight) if n_classes == 2 else None,
+            ScoreHistogram.of(S[binary, 0], (codes == 1)[binary], weight[binary]),
         )
 
     def merge(self, left: _Counts, right: _Counts) -> _Counts:
@@ -228,7 +229,7 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
             left.both + right.both,
             left.surprise + right.surprise,
             left.covered + right.covered,
-            left.histogram.merge(right.histogram) if left.histogram and right.histogram else None,
+            left.histogram.merge(right.histogram),
         )
 
     def finish(self, total: _Counts) -> dict[str, Any]:
@@ -240,8 +241,8 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
         figures: dict[str, Any] = {"n": int(total.rows.sum()), "accuracy": accuracy, "error": 1.0 - accuracy}
         there = total.actual > 0
         figures["balanced_accuracy"] = float(np.mean(total.both[there] / total.actual[there]))
-        figures["auc"] = area_under_curve(total.histogram) if total.histogram else None
-        figures["average_precision"] = average_precision(total.histogram) if total.histogram else None
+        figures["auc"] = area_under_curve(total.histogram)
+        figures["average_precision"] = average_precision(total.histogram)
         figures["log_loss"] = total.surprise / weight if self.model.has_probabilities else None
         if self.coverage is not None:
             covered, size = (total.covered / weight).tolist()

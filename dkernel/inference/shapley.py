@@ -12,7 +12,6 @@ of degree groups - 1 in t, which Gauss and Legendre's rule of half as many nodes
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from dkernel.features import NystromMap
 from dkernel.kernels import Kernel
 from dkernel.model.model import Model
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.shapley import SHAPLEY_BLOCK, add_shapley
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 
@@ -29,24 +29,13 @@ PAIRS = 2  # of a permutation and its reverse for each background row: two tell 
 SHAPLEY_BYTES = 2**28  # of the factors of background rows that are held at one time
 
 
-@dataclass(frozen=True)
-class ShapleyValues:
-    """Values (n, columns, outputs), the mean score (outputs,) of the background, and the errors of the values.
+def shapley_values(
+    model: Model, X: NDArray[Any], background: NDArray[Any], seed: int = 0
+) -> tuple[F64, F64, F64 | None]:
+    """Values (n, columns, outputs) of the rows of a block (n, p), the mean score (outputs,) of background rows (b, p).
 
-    Parameters
-    ----------
-    errors : one standard error of each value, None where they are exact
-    """
-
-    values: NDArray[np.float64]
-    base: NDArray[np.float64]
-    errors: NDArray[np.float64] | None
-
-
-def shapley_values(model: Model, X: NDArray[Any], background: NDArray[Any], seed: int = 0) -> ShapleyValues:
-    """The values of the rows of a block (n, p) beside background rows (b, p), of inputs both.
-
-    They are of the scores before these are clipped, which are sums.
+    And one standard error of each value, None where they are exact. They are of the scores before these are clipped,
+    which are sums.
 
     Parameters
     ----------
@@ -55,9 +44,9 @@ def shapley_values(model: Model, X: NDArray[Any], background: NDArray[Any], seed
     groups = [list(places) for places in model.places.values()]
     base = model.unclipped_scores(background).mean(axis=0, dtype=np.float64)
     if _is_product(model):
-        return ShapleyValues(_exact(model, X, background, groups), base, None)
+        return _exact(model, X, background, groups), base, None
     values, errors = _sample(model, X, background, groups, seed)
-    return ShapleyValues(values, base, errors)
+    return values, base, errors
 
 
 def _is_product(model: Model) -> bool:
@@ -68,12 +57,12 @@ def _is_product(model: Model) -> bool:
     return model.map.kernel.is_product and (R is None or not np.any(R - np.diag(np.diag(R))))
 
 
-def _factors(kernel: Kernel, X: NDArray[Any], Z: NDArray[Any], groups: Sequence[list[int]]) -> NDArray[np.float64]:
+def _factors(kernel: Kernel, X: NDArray[Any], Z: NDArray[Any], groups: Sequence[list[int]]) -> F64:
     """k_g(x_g, z_g) of each row, group of columns and landmark, float64 (n, groups, m)."""
     return np.stack([kernel(X[:, g], Z[:, g]) for g in groups], axis=1)
 
 
-def _exact(model: Model, X: NDArray[Any], background: NDArray[Any], groups: Sequence[list[int]]) -> NDArray[np.float64]:
+def _exact(model: Model, X: NDArray[Any], background: NDArray[Any], groups: Sequence[list[int]]) -> F64:
     kernel, Z = model.map.kernel, np.asarray(model.map.landmarks, np.float64)
     rows, others = (model.scaling.apply(model.block(each), "float64") for each in (X, background))
     nodes, weights = np.polynomial.legendre.leggauss((len(groups) + 1) // 2)
@@ -84,7 +73,7 @@ def _exact(model: Model, X: NDArray[Any], background: NDArray[Any], groups: Sequ
     for first in range(0, len(others), step):
         known = _factors(kernel, others[first : first + step], Z, groups)
 
-        def add(i: int, known: NDArray[np.float64]) -> None:
+        def add(i: int, known: F64) -> None:
             factors = _factors(kernel, rows[i : i + 1], Z, groups)[0]
             work = np.empty((3, len(groups) + 1, SHAPLEY_BLOCK))
             add_shapley(factors, known, coef, nodes, weights, work, values[i])
@@ -95,7 +84,7 @@ def _exact(model: Model, X: NDArray[Any], background: NDArray[Any], groups: Sequ
 
 def _sample(
     model: Model, X: NDArray[Any], background: NDArray[Any], groups: Sequence[list[int]], seed: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[F64, F64]:
     """Values and errors: the columns of each background row become those of the row, in an order drawn and its reverse.
 
     The pairs of one background row differ by their orders alone, so their difference tells the error.

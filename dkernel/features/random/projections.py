@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import hadamard
 
 from dkernel.errors import DKernelError, UnsupportedError
 from dkernel.features.base import FromArguments
@@ -274,10 +275,7 @@ class Fast(Projection):
 
     @cached_property
     def frequencies(self) -> NDArray[np.float64]:
-        H = np.ones((1, 1))
-        while len(H) < self.q:
-            H = np.block([[H, H], [H, -H]])
-        blocks = []
+        H, blocks = hadamard(self.q, np.float64), []
         for b, signs in enumerate(1.0 - 2.0 * self.signs):
             W = H * signs[0]
             for s in signs[1:]:

@@ -158,17 +158,6 @@ def _sides(values: F32, places: F32) -> tuple[tuple[NDArray[np.bool_], F32], tup
     return (below, over), (~below, under)
 
 
-@dataclass
-class _Growth:
-    """The lists of a tree while it grows."""
-
-    directions: list[F32]
-    places: list[F32]
-    children: list[list[int]]
-    cells: list[Visit]
-    numbers: list[int]
-
-
 def grow(
     X: F32,
     root: NDArray[np.floating],
@@ -196,30 +185,34 @@ def grow(
     number : of the node in its tree, from 1 at the root; those below it are 2 number and 2 number + 1. It decides the
         directions that are drawn
     """
-    growth = _Growth([], [], [], [], [])
+    directions: list[F32] = []
+    places: list[F32] = []
+    children: list[list[int]] = []
+    cells: list[Visit] = []
+    numbers: list[int] = []
     root32 = np.ascontiguousarray(root, np.float32)
 
     def node(visit: Visit, number: int) -> int:
         cut = _cut(X, root32, visit, limit, least, overlap, seed, number)
         if cut is None:
-            growth.cells.append(visit)
-            growth.numbers.append(number)
-            return -len(growth.cells)
-        direction, places, sides = cut
-        cut_number = len(growth.children)
-        growth.directions.append(direction)
-        growth.places.append(places)
-        growth.children.append([0, 0])
-        growth.children[cut_number] = [node(visit.within(*side), 2 * number + k) for k, side in enumerate(sides)]
+            cells.append(visit)
+            numbers.append(number)
+            return -len(cells)
+        direction, places_of_cut, sides = cut
+        cut_number = len(children)
+        directions.append(direction)
+        places.append(places_of_cut)
+        children.append([0, 0])
+        children[cut_number] = [node(visit.within(*side), 2 * number + k) for k, side in enumerate(sides)]
         return cut_number
 
     node(visit or Visit(np.arange(len(X)), np.full(len(X), OWN_CELL)), number)
     tree = CellTree(
-        np.array(growth.directions, np.float32).reshape(-1, X.shape[1]),
-        np.array(growth.places, np.float32).reshape(-1, 3),
-        np.array(growth.children, np.int32).reshape(-1, 2),
+        np.array(directions, np.float32).reshape(-1, X.shape[1]),
+        np.array(places, np.float32).reshape(-1, 3),
+        np.array(children, np.int32).reshape(-1, 2),
     )
-    return tree, growth.cells, growth.numbers
+    return tree, cells, numbers
 
 
 def grow_partitions(

@@ -163,7 +163,7 @@ def test_refusals(monkeypatch):
 def test_texts_have_no_graph():
     texts = ["ab", "ba", "aab", "bba"] * 5
     machine = KernelClassifier("SpectrumKernel(k=2)", n_components=8, alpha=1e-2).fit(texts, [0, 1, 0, 1] * 5)
-    with pytest.raises(UnsupportedError, match="hold texts"):
+    with pytest.raises(UnsupportedError, match="columns of texts"):
         dkernel.to_onnx(machine)
 
 
