@@ -7,12 +7,13 @@ from math import inf
 from typing import Any
 
 from dkernel.data.block import Block
-from dkernel.features import Drawing, FeatureMap, NystromMap, by_landmarks
+from dkernel.features import Drawing, FeatureMap, NystromMap, by_landmarks, is_complete
 from dkernel.losses.losses import LOSSES, Loss, parse_loss
 from dkernel.losses.scoring import check_scoring
 from dkernel.model.model import ScaledComponents
 from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import SOLVERS, SolverEntry
+from dkernel.solvers.budget import choice_flops
 from dkernel.solvers.finite_check import CHECKED_ROWS, check_products
 from dkernel.solvers.fit_problem import FitProblem, FitRun, Setup
 from dkernel.solvers.full_batch import MOST_PASSES
@@ -30,10 +31,15 @@ from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.ask import Ask, resolve_map
 from dkernel.training.local_stages import LOCAL_STAGES, learns_rest
 from dkernel.training.planning.stage_costs import way_cost
+from dkernel.training.selection.candidate_space import CandidateSpace
 from dkernel.training.selection.candidates import SelectedModel
+from dkernel.training.selection.evaluation import FitValidationSplit
+from dkernel.training.selection.judge import Judge
 from dkernel.training.selection.landmark_selection import choose_landmarks
 from dkernel.training.selection.local_stage import RaceObjective
-from dkernel.training.selection.model_selection import Choice, select_model
+from dkernel.training.selection.model_selection import select_model
+from dkernel.training.selection.race import Race
+from dkernel.training.selection.rungs import LAST_RUNG, Search
 from dkernel.training.selection.ways import Way
 
 
@@ -190,34 +196,40 @@ def choose_model(
     if fit.ask.chosen is not None:
         return fit.ask.chosen
     targets, recipe, run, source = fit.targets, fit.recipe, fit.run, fit.ask.source
-    loss = parse_loss(recipe.loss).of(targets.outputs).judged_by(recipe.scoring)
     run.progress.phase("choose scale and gamma")
-    choice = Choice(
-        recipe,
-        fit.survey,
-        split.fitted,
-        targets,
-        loss,
-        components=fit.sizes.components,
-        flops=fit.ask.plan.flops,
-        drawing=fit.drawing(fit.features),
-        encoding=source.encoding,
-        joint=_joint_loss(fit),
-        ways={way: way_cost(way, fit.sizes, recipe, targets.outputs) for way in ways},
-        objective=_race_objective(fit, split, loss) if len(ways) > 1 else None,
-        stages=LOCAL_STAGES,
-        reached=reached,
-    )
-    chosen = run.journal.stage(stage, lambda: select_model(choice, run.executor, f"{run.key}-{stage}"))
+
+    def select() -> SelectedModel:
+        drawing, rows = fit.drawing(fit.features), split.fitted
+        space = CandidateSpace(recipe, fit.survey, rows, drawing, source.encoding)
+        judge = Judge(
+            FitValidationSplit.of(rows, LAST_RUNG),
+            parse_loss(recipe.loss).of(targets.outputs).judged_by(recipe.scoring),
+            targets,
+            space.p,
+            fit.sizes.components,
+            # An exact map has the same kernel as landmarks, and its number of components is not open.
+            None if drawing is None or is_complete(drawing.features) else drawing,
+            choice_flops(recipe, fit.ask.plan.flops),
+            run.executor,
+            f"{run.key}-{stage}",
+        )
+        race = _make_race(fit, judge, rows, ways, reached) if len(ways) > 1 else None
+        search = Search(space, judge, space.candidates(), race=race, joint_loss=_joint_loss(fit))
+        return select_model(search, ways)
+
+    chosen = run.journal.stage(stage, select)
     rows = chosen.scaling.apply(split.fitted.X[:CHECKED_ROWS], recipe.dtype)
     check_products(chosen.kernel, rows, source.columns)
     return chosen
 
 
-def _race_objective(fit: Fit, split: ReservoirSplit, loss: Loss) -> RaceObjective:
-    """Make the objective of the fits of a race."""
-    known = fit.survey, fit.ask.source, fit.recipe, fit.targets, split.fitted
-    return RaceObjective(loss, fit.targets, {word: stage.prepare(*known) for word, stage in LOCAL_STAGES.items()})
+def _make_race(fit: Fit, judge: Judge, rows: Block, ways: Sequence[Way], reached: float) -> Race:
+    recipe, targets = fit.recipe, fit.targets
+    known = fit.survey, fit.ask.source, recipe, targets, rows
+    prepared = {word: stage.prepare(*known) for word, stage in LOCAL_STAGES.items()}
+    costs = {way: way_cost(way, fit.sizes, recipe, targets.outputs) for way in ways}
+    objective, n = RaceObjective(judge.loss, targets, prepared), int(fit.survey.moments.n)
+    return Race(judge, objective, n, recipe.effort, costs, LOCAL_STAGES, reached)
 
 
 def _joint_loss(fit: Fit) -> Loss | None:

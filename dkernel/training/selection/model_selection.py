@@ -6,83 +6,35 @@ say which candidates are fitted, on how many components and rows, and which of t
 of the fit's predicted flops, never a time.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from math import inf
+from collections.abc import Sequence
+from dataclasses import replace
 
-from dkernel.data.block import Block
-from dkernel.data.encoding import Encoding
-from dkernel.features import Drawing, is_complete
-from dkernel.losses.losses import Loss
 from dkernel.model.recipe import Recipe
-from dkernel.solvers.budget import choice_flops
-from dkernel.solvers.targets import Targets
 from dkernel.streaming.cost import Cost
-from dkernel.streaming.execution.base import Executor
-from dkernel.streaming.survey import SurveyResult
-from dkernel.training.selection.candidate_space import GAMMA_FACTORS, CandidateSpace, gamma_is_open, usable_kernels
+from dkernel.training.selection.candidate_space import GAMMA_FACTORS, gamma_is_open, usable_kernels
 from dkernel.training.selection.candidates import SelectedModel
-from dkernel.training.selection.evaluation import Fidelity, FitValidationSplit
-from dkernel.training.selection.judge import Judge, Trial
-from dkernel.training.selection.local_stage import RaceObjective, Stage
-from dkernel.training.selection.race import Race
+from dkernel.training.selection.evaluation import Fidelity
+from dkernel.training.selection.judge import Trial
 from dkernel.training.selection.reasons import explain_choice
 from dkernel.training.selection.rungs import LAST_RUNG, RUNGS, OpenWords, Search
 from dkernel.training.selection.ways import Way
 
 
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """Data and limits of a choice.
+def select_model(search: Search, ways: Sequence[Way]) -> SelectedModel:
+    """Choose kernel and scaling, with numbers instead of "auto", "median" and "scale".
 
     Parameters
     ----------
-    rows : rows of the reservoir, in the order of hashes
-    components, flops : number of components of the fit, and the predicted flops of its other stages
-    drawing : drawing of the fit's map, None for landmarks; kernels without such a map are left out if others remain
-    encoding : encoding of the columns of a table; a category is one column, and keeps its unit
-    joint : loss of all classes at once, which a linear kernel may have instead of `loss`
-    ways : way to fit the machine -> its core seconds; the choice takes one or two ways
-    objective, stages : objective of the local stages of these ways, and the stages by their words
-    reached : loss on the holdout of grids alone if they are fitted already, else infinite
+    ways : ways to fit the machine; the choice takes one or two of several
     """
-
-    recipe: Recipe
-    survey: SurveyResult
-    rows: Block
-    targets: Targets
-    loss: Loss
-    components: int
-    flops: float
-    drawing: Drawing | None = None
-    encoding: Encoding | None = None
-    joint: Loss | None = None
-    ways: Mapping[Way, float] = field(default_factory=dict)
-    objective: RaceObjective | None = None
-    stages: Mapping[str, Stage] = field(default_factory=dict)
-    reached: float = inf
-
-
-def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
-    """Choose kernel and scaling, with numbers instead of "auto", "median" and "scale"."""
-    recipe, survey, rows, loss = choice.recipe, choice.survey, choice.rows, choice.loss
-    drawing, ways, objective = choice.drawing, choice.ways, choice.objective
-    space = CandidateSpace(recipe, survey, rows, drawing, choice.encoding)
-    candidates = space.candidates()
-    if len(ways) < 2 and len(candidates) == 1 and space.choose_metric(candidates[0]) == "identity":
-        return SelectedModel(candidates[0].kernel, candidates[0].scaling, {}, ways=tuple(ways))
-    # An exact map has the same kernel as landmarks, and its number of components is not open.
-    drawn = None if drawing is None or is_complete(drawing.features) else drawing
-    split, budget = FitValidationSplit.of(rows, LAST_RUNG), choice_flops(recipe, choice.flops)
-    with Judge(split, loss, choice.targets, space.p, choice.components, drawn, budget, executor, key) as judge:
-        race = None
-        if objective is not None:
-            race = Race(judge, objective, int(survey.moments.n), recipe.effort, ways, choice.stages, choice.reached)
-        search = Search(space, judge, candidates, race=race, joint_loss=choice.joint)
+    first, race = search.candidates[0], search.race
+    if race is None and len(search.candidates) == 1 and search.space.choose_metric(first) == "identity":
+        return SelectedModel(first.kernel, first.scaling, {}, ways=tuple(ways))
+    with search.judge:
         selected = _selected_model(search, climb(search))
     if race is None:
         return replace(selected, ways=tuple(ways))
-    fallback = race.fallback(search.enough or choice.components)
+    fallback = race.fallback(search.enough or search.judge.components)
     return replace(selected, ways=race.ways_to_fit(), fallback=fallback, findings=race.findings)
 
 
