@@ -29,10 +29,11 @@ def pytest_configure() -> None:
     for name, value in _CALM.items():
         os.environ["DASK_" + name.upper().replace("-", "_").replace(".", "__")] = str(value)
     dask.config.set(_CALM)
-    settings.register_profile("dkernel", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+    calm = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+    settings.register_profile("dkernel", derandomize=True, **calm)
     settings.load_profile("dkernel")
     # By --hypothesis-profile=long: hours, of other examples each time.
-    settings.register_profile("long", settings.default, max_examples=10_000, derandomize=False, print_blob=True)
+    settings.register_profile("long", settings.get_profile("default"), max_examples=10_000, **calm)
 
 
 @pytest.fixture(scope="session")

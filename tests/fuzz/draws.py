@@ -1,23 +1,26 @@
 """Random settings: a kernel of the catalogue, sums and products of them, and words and numbers of every parameter."""
 
-import random
+from operator import itemgetter
 from typing import Any
+
+from hypothesis import strategies as st
 
 from dkernel.kernels import GAMMA_WORDS
 from dkernel.losses.losses import LOSSES
 from dkernel.model.parameters import PARAMETERS as TABLE
 from tests.kernels.catalogue import CATALOGUE
 
-PLAIN = [repr(member.kernel) for member in CATALOGUE if member.width is None and not member.nonnegative]
-NARROW = [repr(member.kernel) for member in CATALOGUE if member.width is not None]
-NONNEGATIVE = [repr(member.kernel) for member in CATALOGUE if member.nonnegative]
+NAMED = [repr(member.kernel) for member in CATALOGUE]
 OPEN = ["auto", "gaussian", "laplacian", "rbf", "cauchy", "exponential", "matern", "rationalquadratic", "productcauchy",
         "polynomial", "linear", "arccosine", "additivechi2", 'Gaussian(gamma="auto") + Linear()',
         '0.5 * Laplacian(gamma="median") + Gaussian(gamma="auto")', "Gaussian(gamma='scale') * Polynomial(degree=2)",
         "Normalized(Polynomial(degree=4)) + Linear()", "Polynomial(degree=12)", "Linear().on([0])"]  # fmt: skip
+_ONE = st.sampled_from([*OPEN[1:], *NAMED])
+_SUMS = st.builds("{}({}) {} ({})".format, st.sampled_from(["", "0.01 * ", "7 * "]), _ONE, st.sampled_from("+*"), _ONE)
+KERNELS = st.sampled_from([*OPEN, *NAMED]) | _SUMS
 
 CHOICES = {name: p.words for name, p in TABLE.items() if p.words}
-# What each parameter may be beside the words of the recipe; a word or number is drawn with the same chance.
+# What each parameter may be beside the words of the recipe.
 NUMBERS: dict[str, tuple[Any, ...]] = {
     "gamma": (1e-6, 0.001, 0.1, 1.0, 30.0, 1e4),
     "n_components": (1, 2, 7, 16, 32, 64, 100, 200, 300),
@@ -32,78 +35,46 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "max_seconds": (1.0, 20.0),
     "loss": ("huber(0.5)", "epsilon_insensitive(0.01)", "quantile(0.9)"),
 }
-COMMAND_ONLY = ("holdout", "holdout_by", "dtype", "seed", "task", "categorical")
-"""What the command takes and an estimator does not, or by another name."""
-ESTIMATOR_ONLY = ("class_weight",)
 OF_GAMMA = ("auto", "gaussian", "rbf", "laplacian")
-NOWHERE = ("rounds", "date_format")
-"""Set by neither, or by the columns of a table."""
-# Sampling is that of maps; it is drawn so that a case keeps its other settings.
-CHANCE = {"loss": 0.5, "kernel": 0.85, "n_components": 0.75, "features": 0.5, "solver": 0.4, "gamma": 0.4,
-          "sampling": 0.0,
-          "calibration": 0.1, "class_weight": 0.08, "positive": 0.08, "holdout": 0.2, "patience": 0.1}  # fmt: skip
-OTHERWISE = 0.2
-COHERENT = 0.85  # share of the cases whose loss fits the task and whose solver fits the loss
+NOWHERE = ("rounds", "date_format", "sampling")
+"""Set by neither, by the columns of a table, or of maps."""
 PARAMETERS = tuple(name for name in {**CHOICES, **NUMBERS} if name not in NOWHERE)
+VALUES = {name: [*CHOICES.get(name, ()), *NUMBERS.get(name, ())] for name in PARAMETERS}
+OFTEN = ("loss", "n_components", "features", "solver", "gamma")  # each set by half of the cases
+_OTHERS = [(name, value) for name in PARAMETERS if name not in OFTEN for value in VALUES[name]]
 
 
-def kernel(rng: random.Random, nonnegative: bool) -> str:
-    """The text of a kernel; one in four is a sum or a product of two."""
-    pool = [*PLAIN, *OPEN, *(NONNEGATIVE if nonnegative or rng.random() < 0.1 else []), rng.choice(NARROW)]
-    first = rng.choice(pool)
-    if rng.random() < 0.75 or first == "auto":
-        return first
-    second = rng.choice([text for text in pool if text != "auto"])
-    factor = rng.choice(("", "", "0.01 * ", "7 * "))
-    return f"{factor}({first}) {rng.choice('+*')} ({second})"
+def settings(regresses: bool, labels: list[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Values of some parameters, mostly without contradictions; the others stay what they are by default."""
+    often = {"kernel": KERNELS} | {name: st.sampled_from(VALUES[name]) for name in OFTEN}
+    others = st.lists(st.sampled_from([*_OTHERS, *(("positive", label) for label in labels)]),
+                      max_size=6, unique_by=itemgetter(0)).map(dict)  # fmt: skip
+    drawn = st.builds(dict.__or__, others, st.fixed_dictionaries({}, optional=often))
+    return drawn.map(lambda found: _coherent(found, regresses)) | drawn
 
 
-def settings(rng: random.Random, regresses: bool, nonnegative: bool, labels: list[Any]) -> dict[str, Any]:
-    """Values of some parameters; the others stay what they are by default."""
-    found: dict[str, Any] = {}
-    coherent = rng.random() < COHERENT
-    for name in PARAMETERS:
-        # Always drawn, so that the chance of one parameter changes no other.
-        value = rng.choice([*CHOICES.get(name, ()), *NUMBERS.get(name, ())])
-        if rng.random() < CHANCE.get(name, OTHERWISE):
-            found[name] = value
-    text = kernel(rng, nonnegative)
-    if rng.random() < CHANCE["kernel"]:
-        found["kernel"] = text
-    label = rng.choice(labels)
-    if rng.random() < CHANCE["positive"]:
-        found["positive"] = label
-    return _coherent(rng, found, regresses) if coherent else found
-
-
-def _coherent(rng: random.Random, found: dict[str, Any], regresses: bool) -> dict[str, Any]:
+def _coherent(found: dict[str, Any], regresses: bool) -> dict[str, Any]:
     """The same without the contradictions that every recipe is refused for."""
-    loss_of = {name: loss for name, loss in LOSSES.items() if (loss.regresses if regresses else loss.classifies)}
-    if regresses:
-        for name in ("class_weight", "positive", "calibration"):
-            found.pop(name, None)
-        found["task"] = "regress"
-    elif found.get("task") == "regress":
-        found["task"] = "classify"
-    if str(found.get("loss", "squared")).partition("(")[0] not in loss_of:
-        found["loss"] = rng.choice(list(loss_of))
+    unfit = ["class_weight", "positive", "calibration"] if regresses else []
     loss = LOSSES[str(found.get("loss", "squared" if regresses else "squared_hinge")).partition("(")[0]]
+    if not (loss.regresses if regresses else loss.classifies):
+        unfit.append("loss")
+        loss = LOSSES["squared" if regresses else "squared_hinge"]
+    if regresses or found.get("task") == "regress":
+        found = {**found, "task": "regress" if regresses else "classify"}
     if found.get("solver") in ("normal", "pcg"):
-        found["loss"] = "squared"
-        found.setdefault("task", "classify")
-    elif found.get("solver") in ("lbfgs", "exact") and not loss.smooth:
-        found.pop("solver")
-    if found.get("polish") and ("solver" in found or not loss.smooth):
-        found.pop("polish")
+        found = {"task": "classify", **found, "loss": "squared"}
+    elif not loss.smooth and found.get("solver") in ("lbfgs", "exact"):
+        unfit.append("solver")
+    if not loss.smooth or "solver" in found:
+        unfit.append("polish")
     if found.get("solver") == "exact":
-        for name in ("features", "n_components", "sampling", "landmarks"):
-            found.pop(name, None)
-    if found.get("calibration") and (found.get("holdout") == 0 or found.get("loss") == "softmax"):
-        found.pop("calibration")
+        unfit += ["features", "n_components", "landmarks"]
+    if found.get("holdout") == 0 or found.get("loss") == "softmax":
+        unfit.append("calibration")
     if found.get("landmarks", "uniform") != "uniform":
-        found["features"] = "nystrom"
-    if found.get("kernel", "auto").lower() not in OF_GAMMA:
-        found.pop("gamma", None)
-    if found.get("gamma") in GAMMA_WORDS and found.get("kernel", "auto") == "auto":
-        found.pop("gamma")
-    return found
+        found = {**found, "features": "nystrom"}
+    kernel = found.get("kernel", "auto").lower()
+    if kernel not in OF_GAMMA or (kernel == "auto" and found.get("gamma") in GAMMA_WORDS):
+        unfit.append("gamma")
+    return {name: value for name, value in found.items() if name not in unfit}

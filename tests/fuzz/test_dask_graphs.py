@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.mark.usefixtures("batches")
-@examples(100)
+@examples(60)
 @given(st.data())
 def test_answers_of_a_dataframe(data):
     with TemporaryDirectory() as folder:
@@ -37,7 +37,7 @@ def client(shared_cluster):
 
 @pytest.mark.cluster
 @pytest.mark.usefixtures("client")
-@examples(6)
+@examples(4)
 @given(st.data())
 def test_answers_on_a_cluster(data):
     with TemporaryDirectory() as folder:

@@ -8,10 +8,12 @@ ends with 0.
 import glob
 import json
 import os
-import random
+from collections.abc import Callable
+from contextlib import chdir
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -19,19 +21,35 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
 
 import dkernel
 from dkernel import KernelClassifier
 from dkernel.model.model import Model
+from tests.combinations import examples
 from tests.fuzz.commands import command
-from tests.fuzz.sessions import Case
 
 ROWS = 40
 FIT = ("--kernel", "gaussian", "--gamma", "0.5", "--metric", "identity", "--n-components", "8", "--alpha", "1e-4",
        "--scale", "none", "--baselines", "off", "--label", "label")  # fmt: skip
 STEMS = ("a", "b", "data", "with blank", "é", "new\nline", "-dash", "[x]", "semi;colon", "100%", "not-utf8\udcff", "~")
 PLAIN = STEMS[:5]
-COMMANDS = ("train", "train", "score", "score", "export", "evaluate")
+COMMANDS = ("train", "score", "export", "evaluate")
+KINDS = (
+    "same",
+    "link",
+    "hard link",
+    "linked folder",
+    "dangling",
+    "inside",
+    "folder",
+    "precious",
+    "record of out",
+)
+MORE = {"train": ["--report", "--record", "--checkpoint"], "score": ["--record"], "evaluate": ["--record"]}
+Pick = Callable[..., Any]
 
 
 @dataclass
@@ -72,92 +90,80 @@ def _table(seed: int) -> pa.Table:
     return pa.table({"x": X[:, 0], "y": X[:, 1], "label": np.arange(ROWS) % 2})
 
 
-def run(case: Case, folder: Path) -> str:
-    """Make a scene, run its command, and compare all files with what they were."""
-    rng = case.rng
-    scene = _scene(rng, folder)
-    name = rng.choice(COMMANDS)
-    words = _command(rng, scene, name)
-    case.say(f"{name} {words}")
-    before = {path: path.read_bytes() for path in _files(folder)}
+@pytest.mark.filterwarnings("ignore")  # as in the commands
+@pytest.mark.usefixtures("batches")
+@examples(12)
+@given(st.data())
+def test_what_exists_is_never_lost(data):
+    def pick(*values: Any) -> Any:
+        return data.draw(st.sampled_from(values))
+
+    # Names that are no text are no reason to fail after the case.
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        name, stems = pick(*COMMANDS), data.draw(st.permutations(PLAIN) | st.permutations(STEMS))
+        scene = _make_scene(pick, stems, Path(folder))
+        words = _make_command(pick, scene, name)
+        note(f"{name} {words}")
+        _check(scene, name, words)
+
+
+def _check(scene: Scene, name: str, words: list[str]) -> None:
+    """Run the command and compare all files with what they were."""
+    before = {path: path.read_bytes() for path in _files(scene.root)}
     read = {os.path.realpath(path) for path in [*scene.read(), *([scene.model] if name != "train" else [])]}
     inodes = {os.stat(path).st_ino for path in read if os.path.exists(path)}
     named = _may_change(scene, name, words)
-    here = os.getcwd()
-    os.chdir(scene.root)
-    try:
+    with chdir(scene.root):
         found = command(name, *words)
-    finally:
-        os.chdir(here)
     for path, content in before.items():
         now = path.read_bytes() if path.is_file() else None
-        if now == content:
-            continue
-        what = "is gone" if now is None else f"became {now[:60]!r}"
-        assert os.path.realpath(path) not in read, f"the input {path} {what} (exit {found.code} {found.message})"
-        assert os.path.abspath(path) in named, f"{path} {what}, and no option names it (exit {found.code})"
+        if now != content:
+            what = "is gone" if now is None else f"became {now[:60]!r}"
+            assert os.path.realpath(path) not in read, f"the input {path} {what} (exit {found.code} {found.message})"
+            assert os.path.abspath(path) in named, f"{path} {what}, and no option names it (exit {found.code})"
     assert inodes == {os.stat(path).st_ino for path in read if os.path.exists(path)}, "an input is another file now"
     if found.code == 0:
         _check_made(scene, name)
-        return f"{name}: done"
+        return
     no_text = any("\udcff" in word for word in words)  # which a file system takes and a command may refuse
     assert not scene.innocent or no_text, f"outputs in nobody's way, and exit {found.code}: {found.message}"
-    return f"{name}: refused: {found.error}"
 
 
-def _scene(rng: random.Random, folder: Path) -> Scene:
+def _make_scene(pick: Pick, stems: list[str], folder: Path) -> Scene:
     """Two inputs, a model and a file that is nobody's, in one folder or two, under odd names."""
-    stems = rng.sample(STEMS if rng.random() < 0.5 else PLAIN, 4)
-    inner = folder / rng.choice(("in", "in put", "é folder"))
+    inner = folder / pick("in", "in put", "é folder")
     inner.mkdir()
-    form = rng.choice(("parquet", "parquet", "csv"))
+    form = pick("parquet", "csv")
     inputs = [inner / f"{stem}.{form}" for stem in stems[:2]]
     for i, path in enumerate(inputs):
-        if form == "parquet":
-            with open(path, "wb") as stream:
-                pq.write_table(_table(i), stream)
-        else:
-            with open(path, "wb") as stream:
-                pyarrow.csv.write_csv(_table(i), stream)
-    model = rng.choice((folder, folder, inner)) / rng.choice((f"{stems[2]}.safetensors", stems[2]))
-    content = folder / "plain-name"
-    dkernel.save(a_model(), content)
-    os.replace(content, model)
+        with open(path, "wb") as stream:
+            (pq.write_table if form == "parquet" else pyarrow.csv.write_csv)(_table(i), stream)
+    model = pick(folder, inner) / pick(f"{stems[2]}.safetensors", stems[2])
+    dkernel.save(a_model(), folder / "plain-name")
+    os.replace(folder / "plain-name", model)
     precious = folder / f"{stems[3]}.precious"
     precious.write_bytes(b"nobody names this\n")
     return Scene(folder, inputs, model, precious)
 
 
-def _command(rng: random.Random, scene: Scene, name: str) -> list[str]:
+def _make_command(pick: Pick, scene: Scene, name: str) -> list[str]:
     """The words of a command on the scene; its outputs are anywhere."""
-    words: list[str] = []
+    words = {"train": [*FIT], "score": ["--allow-extra", *pick([], ["--overwrite"])], "evaluate": ["--label", "label"],
+             "export": []}[name]  # fmt: skip
     if name != "export":
-        scene.data = _data(rng, scene)
-    outputs = {"train": ["--out", "--report", "--record", "--checkpoint"], "score": ["--out", "--record"],
-               "export": ["--out"], "evaluate": ["--record"]}[name]  # fmt: skip
-    for option in outputs:
-        if option != "--out" and rng.random() < (0.6 if option != "--report" else 0.85):
-            continue
-        path = _place(rng, scene, option, name)
-        scene.outputs[option] = path
-        words += [option, _spelled(rng, path, scene.root)]
-    if name == "score" and rng.random() < 0.5:
-        words.append("--overwrite")
-    if name == "score":
-        words.append("--allow-extra")
-    if name == "train":
-        words += [*FIT]
-    if name == "evaluate":
-        words += ["--label", "label"]
-    if name != "export":
+        scene.data = _data(pick, scene)
         words += ["--progress", "none", "--json"]
-    model = [_spelled(rng, scene.model, scene.root)] if name != "train" else []
+    options = ["--out"] if name != "evaluate" else []
+    for option in [*options, *(more for more in MORE.get(name, []) if pick(True, False))]:
+        scene.outputs[option] = _place(pick, scene, option, name)
+        words += [option, _spell(pick, scene.outputs[option], scene.root)]
+    model = [_spell(pick, scene.model, scene.root)] if name != "train" else []
     return [*words, "--", *model, *scene.data]
 
 
-def _data(rng: random.Random, scene: Scene) -> list[str]:
+def _data(pick: Pick, scene: Scene) -> list[str]:
     folder = scene.inputs[0].parent
-    kind = rng.choice(("files", "one", "glob", "folder", "link", "hard link"))
+    kind = pick("files", "one", "glob", "folder", "link", "hard link")
     odd = any(c in str(folder / name) for name in os.listdir(folder) for c in "[]*?")
     if kind == "glob" and not odd:
         return [str(folder / f"*{scene.inputs[0].suffix}")]
@@ -170,18 +176,16 @@ def _data(rng: random.Random, scene: Scene) -> list[str]:
     return [str(path) for path in (scene.inputs if kind == "files" else scene.inputs[:1])]
 
 
-def _place(rng: random.Random, scene: Scene, option: str, name: str) -> Path:
+def _place(pick: Pick, scene: Scene, option: str, name: str) -> Path:
     """Where an output goes: somewhere new, or onto, beside, into or through something that is there."""
     suffix = {"--report": ".html", "--record": ".json", "--checkpoint": ""}.get(option, "")
     if option == "--out" and name == "score":
-        suffix = rng.choice((".parquet", ".csv", "", ".npy"))
+        suffix = pick(".parquet", ".csv", "", ".npy")
     folder = scene.inputs[0].parent
-    target = rng.choice([*scene.inputs, *([scene.model] if name != "train" else []), *scene.outputs.values()])
-    kind = rng.choice(("new", "new", "new", "same", "same", "link", "hard link", "linked folder", "dangling", "inside",
-                       "folder", "precious", "record of out"))  # fmt: skip
+    target = pick(*scene.inputs, *([scene.model] if name != "train" else []), *scene.outputs.values())
+    kind = pick("new", *KINDS)
     if kind == "new":
-        stem = rng.choice([s for s in PLAIN if s != "a"])
-        return scene.root / f"{stem}-{option.strip('-')}{suffix}"
+        return scene.root / f"{pick(*PLAIN[1:])}-{option.strip('-')}{suffix}"
     scene.innocent = False
     if kind in ("link", "hard link") and target.is_file():
         path = scene.root / f"{kind.replace(' ', '-')}-{option.strip('-')}{suffix}"
@@ -196,7 +200,7 @@ def _place(rng: random.Random, scene: Scene, option: str, name: str) -> Path:
         os.symlink(scene.root / f"target-{option.strip('-')}{suffix}", path)
         return path
     if kind == "inside":
-        return folder / f"made-{option.strip('-')}{rng.choice((suffix, '.parquet', '.csv'))}"
+        return folder / f"made-{option.strip('-')}{pick(suffix, '.parquet', '.csv')}"
     if kind == "folder":
         return folder
     if kind == "precious":
@@ -207,14 +211,12 @@ def _place(rng: random.Random, scene: Scene, option: str, name: str) -> Path:
     return target
 
 
-def _spelled(rng: random.Random, path: Path, root: Path) -> str:
-    """The same file in other words."""
-    plain = str(path)
-    if path.name.startswith("-") or rng.random() < 0.6:
-        return plain
-    relative = os.path.relpath(path, root)
-    kinds = [f"./{relative}", f"{path.parent}/./{path.name}", f"{path.parent}/../{path.parent.name}/{path.name}"]
-    return rng.choice(kinds)
+def _spell(pick: Pick, path: Path, root: Path) -> str:
+    """The same file in one of several words."""
+    if path.name.startswith("-"):
+        return str(path)
+    same = f"{path.parent}/../{path.parent.name}/{path.name}"
+    return pick(str(path), f"./{os.path.relpath(path, root)}", f"{path.parent}/./{path.name}", same)
 
 
 def _may_change(scene: Scene, name: str, words: list[str]) -> set[str]:
