@@ -19,7 +19,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client
+from distributed import Client, Future
 
 from dkernel.data import from_arrays
 from dkernel.errors import ClusterError, DataError, DKernelWarning, RecipeError
@@ -31,7 +31,6 @@ from dkernel.streaming.execution import connect as doors
 from dkernel.streaming.execution.base import Call, Item
 from dkernel.streaming.execution.connect import SHORT_LOGS, ClusterExecutor, connect, default_executor
 from dkernel.streaming.execution.connection import Connection
-from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming.execution.process import import_modules_of_tasks, task_modules
 from dkernel.streaming.execution.values import Remote
 from dkernel.streaming.execution.versions import versions
@@ -101,8 +100,16 @@ def kill(executor, pid):
     wait_until(lambda: pid not in executor.client.run(os.getpid, on_error="return").values())
 
 
-def kill_last(folder):
-    os.kill(jobs.ran(folder)[-1], signal.SIGKILL)
+def read_in_order(executor, calls):
+    return executor.compute(calls)[0]
+
+
+def read_as_they_come(executor, calls):
+    """Sorted, as that is their order here."""
+    return sorted(executor.as_they_come(calls))
+
+
+WAYS = (read_in_order, read_as_they_come)
 
 
 def name(key, executor):
@@ -112,24 +119,6 @@ def name(key, executor):
 
 def settled(executor):
     wait_until(lambda: len(executor.client.nthreads()) == 2 and executor.processes() == executor.client.nthreads(), 60)
-
-
-def test_everything_is_as_in_the_loop(executor, tmp_path):
-    def job(any_executor):
-        _, units = any_executor.compute([], [jobs.unit(tmp_path, 1), jobs.unit(tmp_path, 2)])
-        blocks = [Item(unit, (i,)) for unit in units for i in range(2)]
-        weights = any_executor.keep({"w": np.array([0.1, 0.2, 0.3, 0.4])}, "weights-7")
-        vector = any_executor.keep(np.linspace(0, 1, 3), "vector-7")
-        calls = [Call(f"dot-{i}", jobs.dot, (block, vector)) for i, block in enumerate(blocks)]
-        results, (ahead,) = any_executor.compute(
-            [*calls, Call("total", jobs.total, (blocks, weights))], [jobs.unit(tmp_path, 3)]
-        )
-        (last,), _ = any_executor.compute([Call("dot-9", jobs.dot, (Item(ahead, (1,)), vector))])
-        any_executor.release([*units, weights, vector, ahead])
-        return [np.asarray(result).tobytes() for result in [*results, last]]
-
-    assert job(executor) == job(SerialExecutor()) == job(ThreadsExecutor(2))
-    assert executor.slots == 2
 
 
 def test_a_worker_without_a_limit_has_its_share_of_its_container(executor):
@@ -186,17 +175,14 @@ def test_workers_that_are_used_stay_in_use_when_a_small_cluster_grows():
     assert len(pool.used()) == 8
 
 
-def test_results_are_in_order_and_none_lingers(executor):
-    for _ in range(2):
-        calls = [Call(f"square-{i}", pow, (i, 2)) for i in range(20)]
-        assert executor.compute([*calls, calls[3]])[0] == [*(i * i for i in range(20)), 9]
-    assert executor.compute([]) == ([], [])
+def no_task(executor):
+    """Nothing lingers on the scheduler."""
     wait_until(lambda: executor.client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0)
 
 
-def test_arguments_are_not_looked_into(executor):
-    inside = {"call": (sum, [1, 2]), "key": "copy"}
-    assert executor.compute([Call("copy", dict.copy, (inside,))])[0] == [inside]
+def test_results_are_gone_when_they_are_read(executor):
+    assert executor.compute([Call(f"square-{i}", pow, (i, 2)) for i in range(20)])[0] == [i * i for i in range(20)]
+    no_task(executor)
 
 
 def test_a_large_state_can_be_made_again_and_dask_says_nothing(executor):
@@ -241,35 +227,25 @@ def test_workers_of_our_own_never_get_the_interrupt_of_a_terminal(executor):
     assert not ignores_interrupts()
 
 
-def test_a_unit_whose_reader_dies_is_read_by_another(executor, tmp_path):
+@pytest.mark.parametrize("gone", [1, 2])
+def test_units_whose_readers_die_are_read_by_others(executor, tmp_path, gone):
     settled(executor)
     (tmp_path / "hold").touch()
     _, units = executor.compute([], [jobs.unit(tmp_path, i) for i in range(4)])
     pids, asked = executor.client.run(os.getpid), executor.find_workers(units)
     wait_until(lambda: len(jobs.ran(tmp_path, "read*")) >= 2)  # each has one in hand
-    kill(executor, pids[asked[0]])
-    (tmp_path / "hold").unlink()
-    blocks = [Item(unit, (0,)) for unit in units]
-    sums = executor.compute([Call(f"sum-{i}", np.sum, (block,)) for i, block in enumerate(blocks)])[0]
-    assert sums == [float(jobs.read(tmp_path, i)[0].sum()) for i in range(4)]
-    executor.release([*units, *blocks])
-    settled(executor)
-
-
-def test_units_whose_readers_have_all_gone_are_read_by_those_that_come(executor, tmp_path):
-    settled(executor)
-    (tmp_path / "hold").touch()
-    _, units = executor.compute([], [jobs.unit(tmp_path, i) for i in range(4)])
-    wait_until(lambda: len(jobs.ran(tmp_path, "read*")) >= 2)
-    for pid in executor.client.run(os.getpid).values():
-        os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not executor.processes())  # now nobody can have a unit
-    settled(executor)
+    dead = {*[*dict.fromkeys(asked)][:gone]}
+    for worker in dead:
+        os.kill(pids[worker], signal.SIGKILL)
+    wait_until(lambda: not dead & {*executor.processes()})
+    if gone == 2:  # nobody could have a unit
+        settled(executor)
     (tmp_path / "hold").unlink()
     blocks = [Item(unit, (1,)) for unit in units]
-    sums = executor.compute([Call(f"all-{i}", np.sum, (block,)) for i, block in enumerate(blocks)])[0]
+    sums = executor.compute([Call(f"sum-{i}", np.sum, (block,)) for i, block in enumerate(blocks)])[0]
     assert sums == [float(jobs.read(tmp_path, i)[1].sum()) for i in range(4)]
     executor.release([*units, *blocks])
+    settled(executor)
 
 
 def test_chunks_held_by_workers_that_all_go_are_made_by_those_that_come(executor, tmp_path):
@@ -349,25 +325,14 @@ def test_a_sign_of_life_that_no_worker_takes_is_given_up(executor):
     wait_until(lambda: not signs())
 
 
-def test_a_data_error_is_raised_once_and_ends_the_other_calls(executor, tmp_path):
-    slow = [Call(f"slow-{i}", jobs.noted_square, (str(tmp_path), i, 0.3)) for i in range(30)]
+@pytest.mark.parametrize("read", WAYS)
+def test_an_error_of_the_data_ends_the_other_calls_and_leaves_nothing(executor, tmp_path, read):
+    slow = [Call(f"{tmp_path.name}-{i}", jobs.noted_square, (str(tmp_path), i, 0.1)) for i in range(30)]
     with pytest.raises(DataError, match=r"^train.csv, row 17: the value nan is not finite.$"):
-        executor.compute([Call("refuse", jobs.refuse, (str(tmp_path),)), *slow])
-    wait_until(lambda: executor.client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0)
+        read(executor, [*slow[:3], Call("refuse", jobs.refuse, (str(tmp_path),)), *slow[3:]])
+    no_task(executor)
     assert len(jobs.ran(tmp_path, "refuse")) == 1
     assert len(jobs.ran(tmp_path, "square*")) < 30
-
-
-def test_what_is_taken_as_it_comes_ends_with_its_error_and_leaves_nothing(executor, tmp_path):
-    flaky = [Call(f"pow-{i}", pow, (2, i)) for i in range(9)]
-    flaky.insert(2, Call("fail", jobs.fail_twice, (str(tmp_path), OSError)))
-    assert sorted(executor.as_they_come(flaky)) == sorted([42, *(2**i for i in range(9))])
-    slow = [Call(f"slow-{i}", jobs.noted_square, (str(tmp_path), i, 0.1)) for i in range(30)]
-    with pytest.raises(DataError, match="row 17"):
-        list(executor.as_they_come([*slow[:3], Call("refuse", jobs.refuse, (str(tmp_path),)), *slow[3:]]))
-    assert len(jobs.ran(tmp_path, "refuse")) == 1
-    assert len(jobs.ran(tmp_path, "square*")) < 30
-    wait_until(lambda: executor.client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0)
 
 
 def test_what_was_said_is_soon_forgotten(executor):
@@ -381,63 +346,23 @@ def test_what_was_said_is_soon_forgotten(executor):
     assert max(kept) <= SHORT_LOGS["distributed.admin.low-level-log-length"]
 
 
-def test_trouble_with_a_disk_is_tried_again_also_in_a_unit(executor, tmp_path):
-    folders = [tmp_path / "call", tmp_path / "unit"]
-    for folder in folders:
-        folder.mkdir()
-    unit = dask.delayed(jobs.fail_twice, pure=True)(str(folders[1]), OSError, dask_key_name="fail-unit")
-    _, (handle,) = executor.compute([], [unit])
-    calls = [Call("fail", jobs.fail_twice, (str(folders[0]), OSError)), Call("add", pow, (handle, 2))]
-    assert executor.compute(calls)[0] == [42, 42**2]
-    assert [len(jobs.ran(folder, "fail")) for folder in folders] == [3, 3]
+@pytest.mark.parametrize("read", WAYS)
+def test_a_worker_that_is_killed_in_the_middle_changes_nothing(executor, tmp_path, read):
+    calls = [Call(f"{tmp_path.name}-{i}", jobs.noted_square, (str(tmp_path), i, 0.1)) for i in range(12)]
+    with at(lambda: len(jobs.ran(tmp_path)) >= 4, lambda: os.kill(jobs.ran(tmp_path)[-1], signal.SIGKILL)):
+        assert read(executor, calls) == [i * i for i in range(12)]
+    assert len(jobs.ran(tmp_path)) > 12
+    settled(executor)
 
 
-def test_a_missing_file_is_not_tried_again(executor, tmp_path):
-    with pytest.raises(FileNotFoundError):
-        executor.compute([Call("gone", jobs.fail_twice, (str(tmp_path), FileNotFoundError))])
-    assert len(jobs.ran(tmp_path, "fail")) == 1
-
-
-def test_what_somebody_cancelled_is_asked_for_again(executor, tmp_path):
-    from distributed import Future
-
-    state = executor.keep(7, "seven")
+@pytest.mark.parametrize("read", WAYS)
+def test_what_somebody_cancelled_is_asked_for_again(executor, tmp_path, read):
+    state = executor.keep(2, "two")
     executor.client.cancel([state.ensure()])
-    calls = [Call(f"times-{i}", jobs.noted_square, (str(tmp_path), i, 0.2)) for i in range(4)]
-
-    def cancel():
-        executor.client.cancel([Future("times-3", executor.client)])
-
-    with at(lambda: jobs.ran(tmp_path), cancel):
-        assert executor.compute([*calls, Call("pow", pow, (state, 2))])[0] == [0, 1, 4, 9, 49]
-
-
-def test_a_worker_killed_in_the_middle_changes_nothing(executor, tmp_path):
-    calls = [Call(f"kill-{i}", jobs.noted_square, (str(tmp_path), i, 0.1)) for i in range(20)]
-    with at(lambda: len(jobs.ran(tmp_path)) >= 6, lambda: os.kill(jobs.ran(tmp_path)[-1], signal.SIGKILL)):
-        assert executor.compute(calls)[0] == [i * i for i in range(20)]
-    assert len(jobs.ran(tmp_path)) > 20
-    settled(executor)
-
-
-def test_results_as_completed_survive_kills_and_cancellations(executor, tmp_path):
-    from distributed import Future
-
-    def calls(name, seconds):
-        return [Call(f"{name}-{i}", jobs.noted_square, (str(tmp_path / name), i, seconds)) for i in range(12)]
-
-    for name in ("killed", "lost"):
-        (tmp_path / name).mkdir()
-    with at(lambda: len(jobs.ran(tmp_path / "killed")) >= 4, lambda: kill_last(tmp_path / "killed")):
-        assert sorted(executor.as_they_come(calls("killed", 0.1))) == [i * i for i in range(12)]
-    assert len(jobs.ran(tmp_path / "killed")) > 12
-    settled(executor)
-
-    def cancel():
-        executor.client.cancel([Future("lost-3", executor.client)])
-
-    with at(lambda: jobs.ran(tmp_path / "lost"), cancel):
-        assert sorted(executor.as_they_come(calls("lost", 0.2))) == [i * i for i in range(12)]
+    last = Future(f"{tmp_path.name}-3", executor.client)
+    calls = [Call(f"{tmp_path.name}-{i}", jobs.noted_square, (str(tmp_path), i, 0.2)) for i in range(4)]
+    with at(lambda: jobs.ran(tmp_path), lambda: executor.client.cancel([last])):
+        assert read(executor, [*calls, Call("pow", pow, (state, 4))]) == [0, 1, 4, 9, 16]
 
 
 def test_a_unit_and_its_blocks_lost_with_their_worker_are_read_again(executor, tmp_path):

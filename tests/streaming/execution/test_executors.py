@@ -6,6 +6,7 @@ import sys
 import threading
 from contextlib import closing
 
+import dask
 import numpy as np
 import pytest
 
@@ -19,8 +20,13 @@ LOCAL = [SerialExecutor(), ThreadsExecutor(1), ThreadsExecutor(3)]
 
 
 @pytest.fixture(params=LOCAL, ids=lambda executor: f"{executor.name}{executor.slots}")
-def executor(request):
+def local(request):
     return request.param
+
+
+@pytest.fixture(params=[*range(len(LOCAL)), pytest.param("two_workers", marks=pytest.mark.cluster)])
+def executor(request):
+    return request.getfixturevalue(request.param) if request.param == "two_workers" else LOCAL[request.param]
 
 
 @pytest.fixture(autouse=True)
@@ -29,11 +35,13 @@ def no_pause(monkeypatch):
 
 
 def test_results_come_in_the_order_of_the_calls(executor):
-    assert executor.compute([Call(f"square-{i}", pow, (i, 2)) for i in range(20)]) == ([i * i for i in range(20)], [])
+    for _ in range(2):
+        calls = [Call(f"square-{i}", pow, (i, 2)) for i in range(20)]
+        assert executor.compute([*calls, calls[3]]) == ([*(i * i for i in range(20)), 9], [])
     assert executor.compute([]) == ([], [])
 
 
-def test_results_are_taken_as_they_come_and_calls_when_there_is_room(executor):
+def test_results_are_taken_as_they_come_and_calls_when_there_is_room(local):
     taken = []
 
     def calls(n):
@@ -42,15 +50,15 @@ def test_results_are_taken_as_they_come_and_calls_when_there_is_room(executor):
             yield Call(f"square-{i}", pow, (i, 2))
 
     found = []
-    for value in executor.as_they_come(calls(20)):
+    for value in local.as_they_come(calls(20)):
         found.append(value)
-        assert len(taken) - len(found) <= 2 * executor.slots
+        assert len(taken) - len(found) <= 2 * local.slots
     assert sorted(found) == [i * i for i in range(20)]
-    assert list(executor.as_they_come(())) == []
+    assert list(local.as_they_come(())) == []
     taken.clear()
-    with closing(executor.as_they_come(calls(20))) as some:
+    with closing(local.as_they_come(calls(20))) as some:
         next(some)
-    assert len(taken) <= executor.slots + 1
+    assert len(taken) <= local.slots + 1
 
 
 def test_a_slow_call_holds_nothing_up():
@@ -92,17 +100,15 @@ def test_the_next_units_are_read_with_the_calls(executor, tmp_path):
     np.testing.assert_array_equal(block, jobs.read(tmp_path, 7)[1] @ np.ones(3, "float32"))
 
 
-def test_the_same_key_may_be_computed_twice(executor):
-    calls = [Call("same", pow, (3, 2)), Call("same", pow, (3, 2))]
-    assert executor.compute(calls)[0] == executor.compute(calls)[0] == [9, 9]
+def test_arguments_are_not_looked_into(executor):
+    # To older Dasks a tuple that begins with a function is a task.
+    inside = {"call": (sum, [1, 2]), "key": "copy"}
+    assert executor.compute([Call("copy", dict.copy, (inside,))])[0] == [inside]
 
 
-def test_arguments_are_neither_copied_nor_looked_into(executor):
+def test_arguments_are_not_copied(local):
     array = np.arange(4)
-    inside = {"array": array, "call": (sum, [1, 2])}  # a tuple that begins with a function is a task to older Dasks
-    (same,), _ = executor.compute([Call("same", dict.copy, (inside,))])
-    assert same["array"] is array
-    assert same["call"] == (sum, [1, 2])
+    assert local.compute([Call("same", list, ([array],))])[0][0][0] is array
 
 
 def test_an_error_of_the_data_comes_as_itself_and_once(executor, tmp_path):
@@ -111,9 +117,16 @@ def test_an_error_of_the_data_comes_as_itself_and_once(executor, tmp_path):
     assert len(jobs.ran(tmp_path, "refuse")) == 1
 
 
-def test_trouble_with_a_disk_is_tried_again(executor, tmp_path):
-    assert executor.compute([Call("fail", jobs.fail_twice, (str(tmp_path), OSError))])[0] == [42]
-    assert len(jobs.ran(tmp_path, "fail")) == 3
+def test_trouble_with_a_disk_is_tried_again_also_in_a_unit(executor, tmp_path):
+    folders = [tmp_path / "call", tmp_path / "unit"]
+    for folder in folders:
+        folder.mkdir()
+    name = f"fail-{tmp_path.name}"
+    unit = dask.delayed(jobs.fail_twice, pure=True)(str(folders[1]), OSError, dask_key_name=name)
+    _, (handle,) = executor.compute([], [unit])
+    calls = [Call("fail", jobs.fail_twice, (str(folders[0]), OSError)), Call("square", pow, (handle, 2))]
+    assert executor.compute(calls)[0] == [42, 42**2]
+    assert [len(jobs.ran(folder, "fail")) for folder in folders] == [3, 3]
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError, ValueError])
@@ -131,9 +144,9 @@ def test_a_handle_of_another_executor_is_refused(executor):
         executor.compute([Call("pow", pow, (Foreign(), 2))])
 
 
-def test_release_forgets_nothing_that_is_still_held(executor):
-    handle = executor.keep([1, 2], "list")
-    executor.release([handle])
+def test_release_forgets_nothing_that_is_still_held(local):
+    handle = local.keep([1, 2], "list")
+    local.release([handle])
     assert isinstance(handle, LocalHandle)
     assert handle.value == [1, 2]
 
