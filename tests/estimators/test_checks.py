@@ -119,11 +119,13 @@ def test_a_transformer_before_a_linear_model(features):
     assert machine.score(*ball(1000, seed=1)) > 0.85
 
 
-def test_set_output_gives_named_columns():
+@pytest.mark.parametrize("features", [FourierFeatures, NystromFeatures])
+def test_set_output_gives_named_columns(features):
     X = pd.DataFrame(ball(50)[0], columns=["a", "b", "c"])
-    out = NystromFeatures(gamma=0.4, n_components=4).set_output(transform="pandas").fit_transform(X)
-    assert out.columns.tolist() == [f"nystromfeatures{i}" for i in range(4)]
-    assert FourierFeatures(n_components=6).fit(X).get_feature_names_out()[-1] == "fourierfeatures5"
+    pipe = make_pipeline(StandardScaler(), features(gamma=0.4, n_components=4)).set_output(transform="pandas")
+    out = pipe.fit_transform(X)
+    assert list(out) == list(pipe.get_feature_names_out()) == [f"{features.__name__.lower()}{i}" for i in range(4)]
+    assert out.index.equals(X.index)
 
 
 @pytest.mark.parametrize(

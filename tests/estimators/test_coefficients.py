@@ -6,7 +6,6 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import RFE, RFECV, SelectFromModel, SequentialFeatureSelector
-from sklearn.inspection import partial_dependence, permutation_importance
 
 import dkernel
 from dkernel import Cells, KernelClassifier, KernelPerceptron, KernelRegressor, OneClassSVM, errors
@@ -127,14 +126,6 @@ def test_columns_of_a_table_are_selected_by_their_importances():
 def test_selectors_refuse_in_words_what_has_no_importances(selector):
     with pytest.raises(ValueError, match="`coef_` or `feature_importances_`"):
         selector(KernelPerceptron()).fit(WIDE, WIDE[:, 0] > 0).transform(WIDE)
-
-
-def test_permutation_importance_and_partial_dependence_see_the_function():
-    machine = KernelRegressor(**GAUSSIAN).fit(WIDE, PRODUCT)
-    found = permutation_importance(machine, WIDE, PRODUCT, random_state=0).importances_mean
-    assert set(np.argsort(found)[-2:]) == {3, 4}
-    both = partial_dependence(machine, WIDE, [(3, 4)], grid_resolution=5)
-    assert np.corrcoef(both["average"][0].ravel(), np.outer(*both["grid_values"]).ravel())[0, 1] > 0.97
 
 
 @pytest.mark.parametrize("target", ["number", "numbers", "two", "three"])

@@ -10,6 +10,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from dask_ml.metrics import accuracy_score
 
 from dkernel import (
@@ -135,6 +136,8 @@ def test_scores_of_dask_collections_are_those_of_numpy(fitted):
     lazy = [da.from_array(a, chunks=300) for a in (y, weight)]
     assert fitted.score(chunked(X), lazy[0]) == pytest.approx(fitted.score(X, y))
     assert fitted.score(chunked(X), *lazy) == pytest.approx(fitted.score(X, y, weight))
+    sparse = chunked(X, rows=300).map_blocks(sp.csr_matrix)
+    assert fitted.score(sparse, lazy[0]) == pytest.approx(fitted.score(X, y))
     X, y = wave(1500)
     machine = KernelRegressor(**SMALL).fit(X, y)
     assert machine.score(chunked(X), da.from_array(y, chunks=250)) == pytest.approx(machine.score(X, y))

@@ -114,3 +114,6 @@ def test_refusals(X):
         KernelPCA(0).fit(X)
     with pytest.raises(DataError, match="n_clusters=400 of 300 row"):
         KernelKMeans(400).fit(X)
+    for wrong in ({"max_iter": 0}, {"max_iter": 1.5}, {"tol": "x"}, {"tol": -1.0}, {"n_init": 0}):
+        with pytest.raises(RecipeError, match=next(iter(wrong))):
+            KernelKMeans(2, **wrong).fit(X)

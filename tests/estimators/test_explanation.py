@@ -121,13 +121,3 @@ def test_bad_input_is_refused():
     )
     with pytest.raises(UnsupportedError, match="texts, lists or sets"):
         explain(texts, ["ab"], ["ba"])
-
-
-def test_the_inspection_of_scikit_learn_takes_the_estimators():
-    from sklearn.inspection import partial_dependence, permutation_importance
-
-    machine = KernelRegressor("gaussian", gamma=0.1, **QUICK).fit(X, Y)
-    curve = partial_dependence(machine, X[:50], [2], grid_resolution=5)
-    assert np.all(np.diff(curve["average"][0]) > 0)
-    found = permutation_importance(machine, X, Y, n_repeats=2, random_state=0)
-    assert found.importances_mean[:3].min() > found.importances_mean[3:].max()

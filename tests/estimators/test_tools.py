@@ -3,16 +3,18 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
-from sklearn.feature_selection import RFE, SelectFromModel, SequentialFeatureSelector
+from sklearn.frozen import FrozenEstimator
 from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.model_selection import TunedThresholdClassifierCV, cross_val_score
+from sklearn.multiclass import OneVsOneClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dkernel import KernelClassifier, KernelRegressor, NystromFeatures
+from dkernel import KernelClassifier, KernelRegressor
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.normal(size=(400, 4)), columns=list("abcd"))
@@ -30,13 +32,6 @@ def linear():
 
 
 TOOLS = {
-    "SelectFromModel": lambda: SelectFromModel(classifier(), max_features=1).fit(X, CODES).get_feature_names_out(),
-    "SelectFromModel by coef_": lambda: SelectFromModel(linear()).fit(X, NUMBERS).get_feature_names_out()[:1],
-    "RFE": lambda: RFE(classifier(), n_features_to_select=1).fit(X, CODES).get_feature_names_out(),
-    "RFE by coef_": lambda: RFE(linear(), n_features_to_select=1).fit(X, NUMBERS).get_feature_names_out(),
-    "SequentialFeatureSelector": lambda: (
-        SequentialFeatureSelector(classifier(), n_features_to_select=1, cv=2).fit(X, CODES).get_feature_names_out()
-    ),
     "permutation_importance": lambda: X.columns[
         [np.argmax(permutation_importance(classifier().fit(X, CODES), X, CODES, n_repeats=2)["importances_mean"])]
     ],
@@ -57,6 +52,7 @@ SCORED = {
     "StackingClassifier": lambda: StackingClassifier([("k", classifier())], cv=2),
     "VotingClassifier": lambda: VotingClassifier([("k", classifier()), ("l", classifier(gamma=0.2))], voting="soft"),
     "TunedThresholdClassifierCV": lambda: TunedThresholdClassifierCV(classifier(), cv=2),
+    "OneVsOneClassifier": lambda: OneVsOneClassifier(classifier()),
     "set_output": lambda: make_pipeline(StandardScaler(), classifier()).set_output(transform="pandas"),
 }
 
@@ -64,6 +60,15 @@ SCORED = {
 @pytest.mark.parametrize("tool", SCORED)
 def test_a_tool_around_a_classifier_predicts_as_it_does(tool):
     assert SCORED[tool]().fit(X, CODES).score(X, CODES) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore:Since FrozenEstimator does not appear")
+def test_weights_calibrate_as_copies_do():
+    weight = np.random.default_rng(1).integers(1, 3, len(X))
+    machine = CalibratedClassifierCV(FrozenEstimator(classifier(dtype="float64").fit(X, CODES)))
+    one = clone(machine).fit(X, CODES, sample_weight=weight).predict_proba(X)
+    other = clone(machine).fit(X.loc[X.index.repeat(weight)], CODES.repeat(weight)).predict_proba(X)
+    np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 @pytest.mark.parametrize("scoring", ["roc_auc", "average_precision", "neg_log_loss", "balanced_accuracy"])
@@ -75,12 +80,6 @@ def test_scorers_of_scikit_learn_read_scores_and_probabilities(scoring):
 def test_transformed_targets():
     machine = TransformedTargetRegressor(linear(), func=np.sinh, inverse_func=np.arcsinh)
     assert machine.fit(X, np.arcsinh(NUMBERS)).score(X, np.arcsinh(NUMBERS)) > 0.99
-
-
-def test_maps_name_their_outputs_in_data_frames():
-    pipe = make_pipeline(StandardScaler(), NystromFeatures("gaussian", n_components=3)).set_output(transform="pandas")
-    names = ["nystromfeatures0", "nystromfeatures1", "nystromfeatures2"]
-    assert list(pipe.fit_transform(X).columns) == list(pipe.get_feature_names_out()) == names
 
 
 PASSES = {

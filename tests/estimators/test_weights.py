@@ -120,6 +120,15 @@ def test_rows_of_weight_zero_are_no_rows():
     assert machine.score(X, y) > 0.85
 
 
+@pytest.mark.parametrize("solver", ["exact", "normal", "lbfgs"])
+def test_rows_of_weight_zero_move_no_solver(solver):
+    X, y = wave(200)
+    weight = (X[:, 1] > -1).astype(float)
+    machine = KernelRegressor("linear", alpha=1e-3, local="none", solver=solver, holdout=0, scale=None)
+    some = machine.fit(X[weight > 0], y[weight > 0]).predict(X)
+    np.testing.assert_allclose(machine.fit(X, y, sample_weight=weight).predict(X), some, atol=1e-3)
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("settings", [{}, {"loss": "hinge"}, {"solver": "psgd"}, {"solver": "lbfgs"}], ids=str)
 def test_weights_that_are_too_small_or_too_large_are_refused_as_such(settings):
