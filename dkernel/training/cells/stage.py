@@ -79,7 +79,6 @@ class CellStage(Stage):
 
     settings = Cells
     learns_rest = True  # with 1,024 and 4,096 components before cells kin40k has .0490 and .0511 sd, in 22 and 32 CPU s
-    most_rows = 2048  # of one cell: 4,096 rows take five times as long, more than the rest of the race
 
     def cost(self, n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
         """Return the cost of the cells.

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,13 +60,11 @@ class Stage(ABC):
     ----------
     settings : class of its settings, with the word of the stage
     learns_rest : whether few components are enough before it
-    most_rows : most rows of a sample that a race fits it to
     loops : compiled loops that it needs
     """
 
     settings: ClassVar[type[LocalSettings]]
     learns_rest: ClassVar[bool] = False
-    most_rows: ClassVar[float] = inf
     loops: ClassVar[tuple[CompiledLoop, ...]] = ()
 
     def takes(self, loss: Loss) -> bool:

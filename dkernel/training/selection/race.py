@@ -6,7 +6,7 @@ all rows, is clearly above that of the best way. The fit takes one or two of the
 grids alone are fitted before the race, and only ways with a smaller predicted loss are left.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,8 +24,8 @@ from dkernel.training.selection.local_stage import RaceObjective, Stage, constan
 from dkernel.training.selection.ways import GRIDS_ALONE, Way
 
 MOST_RACE_ROWS = 4096  # rows of the largest sample; the curve predicts the loss with more rows
-FIRST_ROWS = MOST_RACE_ROWS // 4  # rows of the first sample, on which the settings of the local stages are learned
-MUCH_CHEAPER, NEAR_BEST = 0.5, 0.05  # most share of the cost of another way, and most excess over its loss
+FEW_RACE_ROWS, FEW_RACE_COMPONENTS = 1024, 256  # a fit to so few rows has so many components
+MUCH_CHEAPER = 0.5  # most share of the cost of another way
 DRIFT = 0.02  # the difference of two curves may bend by this for each unit of the logarithm of the rows, as measured
 STEEPEST = 1.5  # largest power of the rows with which a loss falls: noise on few rows gives larger ones
 
@@ -91,16 +91,15 @@ class Race:
     def ways_to_fit(self) -> tuple[Way, ...]:
         """Return the best of the ways that are left, and the next one if the fit of both is cheap.
 
-        The second fit may add half of the cost of the first. A way that is much cheaper than the best, and predicted to
-        be near it, is taken alone. A low effort takes the cheapest way, a high one all.
+        The second fit may add half of the cost of the first. A way that is much cheaper than the best is taken alone. A
+        low effort takes the cheapest way, a high one all.
         """
         if self.effort == "high" or not self.ways:
             return tuple(self.ways)
         best = min(self.ways, key=self.predict)
         cheapest = min(self.ways, key=self.costs.__getitem__)
-        near = self.predict(cheapest) - self.predict(best) <= np.log1p(NEAR_BEST)
         enough = MUCH_CHEAPER * self.costs[best]
-        if self.effort == "low" or (near and self.costs[cheapest] <= enough):
+        if self.effort == "low" or self.costs[cheapest] <= enough:
             # The holdout says whether a local stage gains anything, without another fit of its global stage.
             return (best,) if cheapest == Way() and best.features == "kernel" else (cheapest,)
         others = [way for way in self.ways if way != best and self.added_seconds(way, best) <= enough]
@@ -133,22 +132,21 @@ class Race:
         share = way.features == first.features == "kernel" and Way() in self.costs and alike
         return self.costs[way] - (self.costs[Way()] if share else 0.0)
 
-    def drop_beaten(self, of_kernel: float) -> None:
+    def drop_beaten(self, margin: float) -> None:
         """If grids alone are fitted, keep the ways that beat them on a sample and have a smaller predicted loss.
 
         A prediction for many rows is too small if some labels are wrong, and those of two ways have the same error.
 
         Parameters
         ----------
-        of_kernel : share of the loss by which ways with components may be above it, since their kernel may improve
+        margin : share of the loss by which a way may be above it, since its kernel may improve
         """
         if self.reached < np.inf:
-            self.ways = [way for way in self.ways if way != GRIDS_ALONE and self._beats_grids(way, of_kernel)]
+            self.ways = [way for way in self.ways if way != GRIDS_ALONE and self._beats_grids(way, margin)]
 
-    def _beats_grids(self, way: Way, of_kernel: float) -> bool:
+    def _beats_grids(self, way: Way, margin: float) -> bool:
         lead, error = self._lead(way, GRIDS_ALONE)
-        most = np.log(self.reached) + np.log1p(of_kernel if way.features == "kernel" else 0.0)
-        return bool(lead > error and self.predict(way) < most)
+        return bool(lead > error and self.predict(way) < np.log(self.reached) + np.log1p(margin))
 
     def explain(self) -> str:
         """Explain the result of the race."""
@@ -172,26 +170,19 @@ class Race:
         return any(way.features == "kernel" for way in self.ways)
 
     def sample_sizes(self) -> list[int]:
-        """Return the rows of the samples that all ways can be fitted to; each has twice those of the one before."""
+        """Return the rows of the two samples that the ways are fitted to."""
         most = min(MOST_RACE_ROWS, len(self.judge.split.X))
-        return [most >> 2, most >> 1, most]
+        return [most // 2, most]
 
     def components(self, rows: int) -> int:
-        """Return the components of a fit to `rows` rows, a power of the rows from FIRST_ROWS / 4 to the whole fit."""
-        most, first = self.judge.components, FIRST_ROWS // 4
-        path = np.log(max(most / first, 1)) / np.log(max(self.n / FIRST_ROWS, 2))
-        return max(1, int(min(most, rows, first * (rows / FIRST_ROWS) ** path)))
+        """Return the components of a fit to `rows` rows, a power of the rows from few rows to the whole fit."""
+        most, first = self.judge.components, FEW_RACE_COMPONENTS
+        path = np.log(max(most / first, 1)) / np.log(max(self.n / FEW_RACE_ROWS, 2))
+        return max(1, int(min(most, rows, first * (rows / FEW_RACE_ROWS) ** path)))
 
     def forget_kernel(self) -> None:
         """Forget the curves of ways with components, which belong to another kernel."""
         self.curves = {way: curve for way, curve in self.curves.items() if way.features != "kernel"}
-
-    def run(self, rows: int, margin: float, of_kernel: float) -> None:
-        """Judge the ways that are left after a fit to `rows` rows, and drop those that cannot win."""
-        judged = [way for way in self.ways if way.local not in self.stages or rows <= self.stages[way.local].most_rows]
-        self._judge(judged, rows)
-        # Two points give a rough slope: grids that learn nothing from 1,024 rows may learn much from 2,048.
-        self.drop_losers(margin, of_kernel, rows if rows < self.sample_sizes()[-1] else self.n)
 
     def _lead(self, way: Way, rival: Way) -> tuple[float, float]:
         """Return by how much the loss of a way is smaller on the largest sample of both, and the standard error."""
@@ -199,54 +190,45 @@ class Race:
         rows = max(one.keys() & other.keys())
         return paired_difference(other[rows], one[rows], self.judge.split.weight_judged)
 
-    def _judge(self, ways: Sequence[Way], rows: int) -> None:
-        """Add a point to the curve of each of these ways."""
+    def judge_ways(self, rows: int) -> None:
+        """Add a point to the curve of each way that is left, after a fit to `rows` rows."""
         self._learn()
-        starts = self._starts(ways, rows)
-        calls = [self._call(way, rows, starts[way.features]) for way in ways]
+        starts = self._starts(rows)
+        calls = [self._call(way, rows, starts[way.features]) for way in self.ways]
         trials = self.judge.executor.compute(calls)[0]
-        for way, (losses, setting) in zip(ways, trials, strict=True):
+        for way, (losses, setting) in zip(self.ways, trials, strict=True):
             self.findings[way] = setting
             self.curves.setdefault(way, Curve()).losses[rows] = losses
 
-    def drop_losers(self, margin: float, of_kernel: float, n: int | None = None) -> None:
+    def drop_losers(self, margin: float) -> None:
         """Drop the ways that the best one beats by more than a share of its loss and the uncertainty.
 
         Parameters
         ----------
-        of_kernel : share for ways with components, whose kernel may still improve
-        n : rows to predict the losses for; those of the fit if None
+        margin : share of the loss
         """
-        predicted = {way: self.predict(way, n) for way in self.ways}
+        predicted = {way: self.predict(way) for way in self.ways}
         best = min(self.ways, key=predicted.__getitem__)
-        self.ways = [
-            way
-            for way in self.ways
-            if predicted[way] - predicted[best]
-            <= np.log1p(of_kernel if way.features == "kernel" else margin) + self.uncertainty(way, best, n)
-        ]
+        most = predicted[best] + np.log1p(margin)
+        self.ways = [way for way in self.ways if predicted[way] <= most + self.uncertainty(way, best)]
 
-    def predict(self, way: Way, n: int | None = None) -> float:
-        """Predict the logarithm of the loss of a way with n rows, by default all."""
-        return self.curves[way].predict(n or self.n, self.judge.split.weight_judged)
+    def predict(self, way: Way) -> float:
+        """Predict the logarithm of the loss of a way with all rows."""
+        return self.curves[way].predict(self.n, self.judge.split.weight_judged)
 
-    def uncertainty(self, way: Way, best: Way, n: int | None = None) -> float:
-        """Return the standard error of the difference of two predicted logarithms, for n rows.
+    def uncertainty(self, way: Way, best: Way) -> float:
+        """Return the standard error of the difference of two predicted logarithms.
 
-        It has two parts. One is the error of the mean over the rows that judge both. The other is that of the curves:
-        for each unit of the logarithm of the rows the slope of their difference may change by as much as it did before,
-        and by DRIFT at least.
+        It has two parts: the error of both mean losses, over the rows that judge, and DRIFT for each unit of the
+        logarithm of the rows beyond the largest sample.
         """
         if way == best:
             return 0.0
-        one, other, weight = self.curves[way], self.curves[best], self.judge.split.weight_judged
-        rows = sorted(set(one.losses) & set(other.losses))
-        _, error = paired_difference(one.losses[rows[-1]], other.losses[rows[-1]], weight)
-        of_rows = error / other.mean(rows[-1], weight)
-        apart = [np.log(one.mean(r, weight) / other.mean(r, weight)) for r in rows]
-        slopes = np.diff(apart) / np.diff(np.log(rows))
-        bend = max(DRIFT, abs(slopes[-1] - slopes[-2]) if len(slopes) > 1 else 0.0)
-        return float(np.hypot(of_rows, bend * max(0.0, np.log((n or self.n) / rows[-1]))))
+        weight, curves = self.judge.split.weight_judged, [self.curves[each] for each in (way, best)]
+        rows = max(curves[0].losses.keys() & curves[1].losses.keys())
+        one, other = (curve.losses[rows] / curve.mean(rows, weight) for curve in curves)
+        _, error = paired_difference(one, other, weight)
+        return float(np.hypot(error, DRIFT * max(0.0, np.log(self.n / rows))))
 
     def _learn(self) -> None:
         """Learn the data that the fits of a local stage share, if a way that is left has this stage."""
@@ -256,9 +238,9 @@ class Race:
         calls = [Call(f"{self.judge.key}-{name}", self.stages[name].learn, args) for name in names]
         self.learned |= dict(zip(names, self.judge.executor.compute(calls)[0], strict=True))
 
-    def _starts(self, ways: Sequence[Way], rows: int) -> dict[str, StageScores]:
-        """Fit the global stages of these ways to a sample; return their scores."""
-        judge, features = self.judge, {way.features for way in ways}
+    def _starts(self, rows: int) -> dict[str, StageScores]:
+        """Fit the global stages of the ways that are left to a sample; return their scores."""
+        judge, features = self.judge, {way.features for way in self.ways}
         fidelity = judge.within(Fidelity(self.components(rows), rows, len(judge.split.X_judged)))
         calls = {}
         if "kernel" in features:

@@ -37,9 +37,8 @@ ENOUGH_JUDGED = 1000  # validation rows; with fewer, half of the components may 
 # 12.09 and 11.86 instead of 12.04 and 11.83 %.
 ENOUGH_GAIN, FAR_FROM_ENOUGH = 0.015, 0.04
 # A way leaves the early race if its predicted loss is above that of the best way by more than this share and the
-# uncertainty of the prediction: one number for each sample.
-EARLY_MARGINS = (1.0, 0.5, 0.15)
-# On kin40k components + cells have .075 with the first kernel and .028 with the metric that is learned later.
+# uncertainty: on kin40k components + cells have .075 with the first kernel and .028 with the metric that is learned
+# later.
 KERNEL_MARGIN = 3.0
 _loss = attrgetter("loss")
 
@@ -131,9 +130,10 @@ def try_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[Tria
     race = search.race
     assert race is not None
     race.kernel = _leading(search, leaders)
-    for rows, margin in zip(race.sample_sizes(), EARLY_MARGINS, strict=False):
+    for rows in race.sample_sizes():
         if has_race(search, leaders):
-            race.run(rows, margin, KERNEL_MARGIN)
+            race.judge_ways(rows)
+            race.drop_losers(KERNEL_MARGIN)
     race.drop_beaten(KERNEL_MARGIN)
     return list(leaders)
 
@@ -146,8 +146,8 @@ def finish_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[T
         race.kernel = _leading(search, leaders)
         race.forget_kernel()
         for rows in race.sample_sizes():
-            race.run(rows, inf, inf)
-    race.drop_losers(0.0, 0.0)
+            race.judge_ways(rows)
+    race.drop_losers(0.0)
     race.drop_beaten(0.0)
     return list(leaders)
 
@@ -321,8 +321,10 @@ def try_linear(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> 
 
 
 def can_count_components(search: Search, leaders: Sequence[Trial]) -> bool:
-    """True if a fit has components, and half of the landmarks can be judged beside all of them."""
+    """True if a fit may have fewer components, and half of the landmarks can be judged beside all of them."""
     judge, race = search.judge, search.race
+    if judge.components <= LEAST_COMPONENTS:
+        return False
     few = leaders[0].candidate.plain and 2 * judge.p <= LEAST_COMPONENTS
     has_components = race is None or any(way.features == "kernel" for way in race.ways_to_fit())
     return has_components and (few or (judge.drawing is None and len(judge.split.X_judged) >= ENOUGH_JUDGED))

@@ -9,6 +9,7 @@ import pytest
 from dkernel.features import Scaling
 from dkernel.kernels import Gaussian, Laplacian
 from dkernel.model.recipe import Recipe
+from dkernel.solvers.sizes import LEAST_COMPONENTS
 from dkernel.training.selection import rungs
 from dkernel.training.selection.candidates import Candidate
 from dkernel.training.selection.evaluation import CandidateLoss, Fidelity
@@ -116,6 +117,12 @@ def test_every_family_reaches_the_finalists():
     search = search_of(lambda c: c.factor + 100 * isinstance(c.family, Laplacian), FAMILIES)
     leaders = climb(search, ["grid"])
     assert {type(trial.candidate.family) for trial in leaders} == {Gaussian, Laplacian}
+
+
+@pytest.mark.parametrize(("components", "counted"), [(LEAST_COMPONENTS, False), (2 * LEAST_COMPONENTS, True)])
+def test_components_are_counted_where_a_fit_may_have_fewer(components, counted):
+    search = search_of(lambda c: c.factor, components=components)
+    assert rungs.can_count_components(search, climb(search, ["grid"])) == counted
 
 
 def test_finalists_are_not_judged_twice_on_the_same_rows():
