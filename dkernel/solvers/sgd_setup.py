@@ -48,12 +48,15 @@ ABOVE = 9.0
 # Sums of float32 products have eigenvalues of 3e-9 to 1.2e-8 of the largest one below 0 where the true ones are 0
 # (128 to 2,048 cosines and sines, 8,192 and 12,288 rows).
 COVARIANCE_ROUNDING = 2.0**-26
-LEVERAGE_FLOPS, LEAST_HELD = 4e9, 500  # cost and least number of the rows that measure the leverage outside the sample
+LEVERAGE_FLOPS, LEAST_UNSEEN = (
+    4e9,
+    500,
+)  # cost and least number of the rows that measure the leverage outside the sample
 WARM_ROUNDS, WARM_EPOCHS = 16, 2  # rounds and epochs of the start on the sample
 SMALL_EPOCHS = 8  # epochs of a sample that is much of the data
 DIRECTIONS, KRYLOV_STEPS, KEPT = 32, 3, 5 / 6  # the directions of the largest leverage are damped
 WIDE_DIRECTIONS = DIRECTIONS // 2  # very many columns have fewer, since each is a long vector
-WIDE_HELD = 1000  # rows outside the sample that a sketch is measured on: each costs all its columns
+WIDE_UNSEEN = 1000  # rows outside the sample that a sketch is measured on: each costs all its columns
 MOST_HEADS = 64  # alphas times outputs; a round of more takes longer than one of a single head
 # A smaller holdout cannot tell two alphas apart, so the sample's choice stands. Fits of a small source come nearer to
 # their optima, and 250 rows tell the losses of neighbours apart.
@@ -205,7 +208,7 @@ def _wide(sampled: SampledObjective, n: int) -> _CovarianceEstimate:
         moment = mean_gradient(coordinates, sample.fold(CovarianceSum(objective), "moment"))
     share = LARGE_SHARE if passes_dominate(n, rows) else SMALL_SHARE
     rho = sketch.ridge(min(sketch.weight / TARGET, share * len(sketch.values)), 0.0)
-    unseen = sketch.project(sketch_features(objective, coordinates, split.measured.X[:WIDE_HELD]))
+    unseen = sketch.project(sketch_features(objective, coordinates, split.measured.X[:WIDE_UNSEEN]))
     return _CovarianceEstimate(rho, moment, lambda ridges: {ridge: sketch.at(ridge, unseen) for ridge in ridges})
 
 
@@ -265,7 +268,7 @@ def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> S
 
 
 def _factorize(sampled: SampledObjective, covariance: F64, ridges: Sequence[float]) -> dict[float, Preconditioner]:
-    most = max(LEAST_HELD, int(LEVERAGE_FLOPS / len(covariance) ** 2))
+    most = max(LEAST_UNSEEN, int(LEVERAGE_FLOPS / len(covariance) ** 2))
     unseen = _reduce_components(sampled, select_rows(sampled.split.measured, slice(most)))
     made: dict[float, Preconditioner] = {}
     for ridge in ridges:

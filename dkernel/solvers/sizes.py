@@ -243,7 +243,6 @@ class Sizes:
         return max(LEAST_COMPONENTS, STEP * round(min(by_rows, affordable) / STEP))
 
     def _flops(self) -> float:
-        """Approximate flops of setup and passes."""
         return _setup_flops(self.components) + (self.passes + self.polish) * pass_flops(self.n, self.p, self.components)
 
     def model_bytes(self, outputs: int) -> int:

@@ -8,7 +8,7 @@ from dkernel.streaming.shares import MOST_UNEVEN
 
 ROW_OVERHEAD = 16  # bytes of a row beside its numbers: its label and its weight, or its position
 COPIES = 4  # units of other workers that a worker may hold beside its own
-HELD_SHARE = 0.4  # a source that is kept between passes may take this share of the workers' memory
+ROWS_SHARE = 0.4  # a source that is kept between passes may take this share of the workers' memory
 SPARE = 1.1  # a source is kept only if this many times its bytes are free
 
 
@@ -73,4 +73,4 @@ class RowMemory:
         >>> [rows.has_room(work, memory=1000) for work in (500, 700)]
         [True, False]
         """
-        return SPARE * self.nbytes + work < memory and self.nbytes < HELD_SHARE * memory
+        return SPARE * self.nbytes + work < memory and self.nbytes < ROWS_SHARE * memory

@@ -173,7 +173,6 @@ def _describe_components(fit: Fit, sizes: Sizes, features: str, n_landmarks: int
 
 
 def _describe_rows(fit: Fit, sizes: Sizes) -> str:
-    """Describe the rows that landmarks are taken from."""
     purpose = "measure the step" if fit.solver.in_rounds else "judge alphas"
     others = ["the holdout"] * bool(sizes.holdout)
     others += [f"{sizes.leverage_rows:,} that {purpose}"] * bool(sizes.leverage_rows)

@@ -105,7 +105,6 @@ def _add_conformity(model: Model, new: Block) -> Conformal | None:
 
 
 def _count_classes(model: Model, new: Block) -> dict[Any, float]:
-    """Count the rows of each class, with the new rows."""
     if model.classes is None:
         return {}
     assert new.y is not None

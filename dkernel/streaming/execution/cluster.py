@@ -346,7 +346,6 @@ class ClusterExecutor(RemoteExecutor):
     def _submit_call(
         self, name: str, payload: Payload, needs: Sequence[Remote], attempt: int, at: str | None
     ) -> Future:
-        """Send a call again."""
         over = [remote for remote in needs if remote.future is None]  # released already: needed for this call only
         future = self._submit(payload, name, attempt, at, values=[remote.ensure() for remote in needs])
         self._connection.release_later(value for remote in over for value in remote.detach())

@@ -119,7 +119,6 @@ class GridTrials:
         return np.asarray(-smooth.derivative(Y, scores) / np.float32(smooth.curvature))
 
     def _sums(self, grids: Binning, fixed: FixedPoint, scores: F32) -> I64:
-        """Sum the residuals of the rows in the bins."""
         rows, outputs = self.rows, scores.shape[1]
 
         def of_blocks(blocks: Sequence[slice]) -> I64:
@@ -141,7 +140,6 @@ class GridTrials:
             return reduce(np.add, pool.map(of_blocks, hands))
 
     def _add(self, grids: Binning, change: Tables, scores: F32) -> None:
-        """Add the outputs of grids to the scores of the rows."""
 
         def add(some: slice) -> None:
             grids.add_scores(self.rows.X[:, some].T, change.coef, change.unit, scores[some])

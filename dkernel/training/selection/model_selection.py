@@ -49,7 +49,6 @@ def climb(search: Search) -> Trial:
 
 
 def _selected_model(search: Search, best: Trial) -> SelectedModel:
-    """Return the best candidate, or the linear kernel with a joint loss, with the reasons."""
     candidate, joint = best.candidate, search.joint
     why = {} if search.race is None else {"way": search.race.explain()}
     if joint is not None:

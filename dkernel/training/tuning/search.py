@@ -237,7 +237,6 @@ class HalvingSearch(ParameterSearch):
         return maps
 
     def _choose_model(self, candidate: SearchCandidate, base: Fit) -> SelectedModel:
-        """Choose numbers for the words of a candidate."""
         recipe = candidate.recipe
         name = f"choice-{recipe.kernel}-{recipe.gamma}-{recipe.metric}-{recipe.scale}"
         name = "choice-" + hashlib.sha256(name.encode()).hexdigest()[:12]
@@ -330,7 +329,6 @@ class HalvingSearch(ParameterSearch):
         return "error", 1 - score.right / max(score.n, 1)
 
     def _result(self, last: Mapping[int, tuple[int, LossSums]], alive: Sequence[int], passes: float) -> dict[str, Any]:
-        """Return the leaderboard and the winner."""
         # Candidates that ended at the same rung are compared on the rows of that rung.
         order = sorted(
             range(len(self.candidates)),
