@@ -43,6 +43,18 @@ def stop_after(monkeypatch):
     return lambda steps: left.__setitem__(0, steps)
 
 
+@pytest.fixture
+def fit_until(stop_after):
+    """A fit that is killed after so many steps of its passes; the next one is not."""
+
+    def begin(steps, *given, **settings):
+        stop_after(steps)
+        with pytest.raises(Killed):
+            fit(*given, **settings)
+
+    return begin
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """sha256 of the model of the small fit, without a checkpoint."""
@@ -70,13 +82,10 @@ SOME, ALL = (1, 4, 5, ROUNDS, ROUNDS + 1), range(1, ROUNDS + 2)
 
 
 @pytest.mark.parametrize("steps", [SOME, pytest.param(ALL, marks=pytest.mark.slow)], ids=["some", "all"])
-def test_stopped_after_every_step_and_resumed(steps, tmp_path, whole, stop_after):
+def test_stopped_after_every_step_and_resumed(steps, tmp_path, whole, fit_until):
     for step in steps:
         folder = tmp_path / str(step)
-        stop_after(step)
-        with pytest.raises(Killed):
-            fit(folder)
-        stop_after(0)
+        fit_until(step, folder)
         # What ends a fit and lets it clean up costs no round at all.
         result = fit(folder)
         assert result.resumed == (f"pass 1 round {step}/20" if step <= ROUNDS else "pass 2 round 0/20")
@@ -104,12 +113,10 @@ ALWAYS = ("fourier", "targets", "sparse", "grids")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in ALWAYS else pytest.mark.slow) for name in CASES]
 )
-def test_every_kind_of_fit_goes_on_with_other_threads(name, tmp_path, stop_after):
+def test_every_kind_of_fit_goes_on_with_other_threads(name, tmp_path, fit_until):
     recipe = CASES[name][3].replace(rounds=8)
     expected = digest(train(source(name), recipe, SerialExecutor()), tmp_path)
-    stop_after(11)
-    with pytest.raises(Killed):
-        fit(tmp_path / "c", recipe=recipe, source=source(name))
+    fit_until(11, tmp_path / "c", recipe=recipe, source=source(name))
     result = fit(tmp_path / "c", ThreadsExecutor(3), recipe=recipe, source=source(name))
     assert result.resumed in ("pass 2 round 2/8", "step 2 of polish")  # the latter where one pass was enough
     assert digest(result, tmp_path) == expected
@@ -117,66 +124,52 @@ def test_every_kind_of_fit_goes_on_with_other_threads(name, tmp_path, stop_after
 
 @pytest.mark.slow  # tests/faults/test_ends.py has a run that goes on with processes
 @pytest.mark.cluster
-def test_goes_on_with_processes(tmp_path, whole, stop_after, two_workers):
-    stop_after(10)
-    with pytest.raises(Killed):
-        fit(tmp_path / "c", ThreadsExecutor(2))
-    stop_after(0)
+def test_goes_on_with_processes(tmp_path, whole, fit_until, two_workers):
+    fit_until(10, tmp_path / "c", ThreadsExecutor(2))
     result = fit(tmp_path / "c", two_workers)
     assert result.resumed == "pass 1 round 10/20"
     assert digest(result, tmp_path) == whole
 
 
 @pytest.mark.parametrize("options", [{"landmarks": "kmeans"}, {"features": "fourier"}, {"alpha": "auto"}], ids=str)
-def test_landmarks_by_a_rule_and_other_maps(options, tmp_path, stop_after):
+def test_landmarks_by_a_rule_and_other_maps(options, tmp_path, fit_until):
     recipe = RECIPE.replace(rounds=4, **options)
     expected = digest(fit(None, recipe=recipe), tmp_path)
-    stop_after(2)
-    with pytest.raises(Killed):
-        fit(tmp_path / "c", recipe=recipe)
+    fit_until(2, tmp_path / "c", recipe=recipe)
     assert ("landmarks" in names(tmp_path / "c")) == ("landmarks" in options)
     assert digest(fit(tmp_path / "c", recipe=recipe), tmp_path) == expected
 
 
-def test_given_landmarks(tmp_path, stop_after):
+def test_given_landmarks(tmp_path, fit_until):
     Z = np.random.default_rng(0).standard_normal((12, 6))
     expected = digest(fit(None, landmarks=Z), tmp_path)
-    stop_after(2)
-    with pytest.raises(Killed):
-        fit(tmp_path / "c", landmarks=Z)
+    fit_until(2, tmp_path / "c", landmarks=Z)
     with pytest.raises(RecipeError, match="the given landmarks differ"):
         fit(tmp_path / "c", landmarks=Z + 1)
     assert digest(fit(tmp_path / "c", landmarks=Z), tmp_path) == expected
 
 
-def test_passes_that_were_undone(tmp_path, monkeypatch, stop_after):
+def test_passes_that_were_undone(tmp_path, monkeypatch, fit_until):
     monkeypatch.setattr(sgd, "WORSE_PASS", 0.0)
     recipe = RECIPE.replace(rounds=4)
     expected = digest(fit(None, recipe=recipe), tmp_path)
     for step in (2, 5, 7, 10, 14):
-        stop_after(step)
-        with pytest.raises(Killed):
-            fit(tmp_path / str(step), recipe=recipe)
+        fit_until(step, tmp_path / str(step), recipe=recipe)
         assert digest(fit(tmp_path / str(step), recipe=recipe), tmp_path) == expected, step
 
 
-def test_sorted_rows_are_stored_again_after_a_kill(tmp_path, stop_after, request):
+def test_sorted_rows_are_stored_again_after_a_kill(tmp_path, fit_until, request):
     recipe = CASES["sorted"][3]
     expected = digest(train(source("sorted"), recipe, SerialExecutor()), tmp_path)
     request.getfixturevalue("reread")()
     options = {"recipe": recipe, "source": source("sorted"), "scratch": str(tmp_path / "scratch")}
-    stop_after(3)
-    with pytest.raises(Killed):
-        fit(tmp_path / "c", **options)
+    fit_until(3, tmp_path / "c", **options)
     assert list((tmp_path / "scratch").iterdir()) == []  # the file of the rows has no name
-    stop_after(0)
     assert digest(fit(tmp_path / "c", **options), tmp_path) == expected
 
 
-def test_what_is_said(tmp_path, stop_after, capsys):
-    stop_after(6)
-    with pytest.raises(Killed):
-        fit(tmp_path / "c", progress=Progress("log"))
+def test_what_is_said(tmp_path, fit_until, capsys):
+    fit_until(6, tmp_path / "c", progress=Progress("log"))
     assert f"checkpoint: nothing in {tmp_path / 'c'} yet, starting from scratch" in capsys.readouterr().err
     fit(tmp_path / "c", progress=Progress("log"))
     assert "resumed from pass 1 round 6/20" in capsys.readouterr().err
@@ -184,14 +177,10 @@ def test_what_is_said(tmp_path, stop_after, capsys):
     assert "the checkpoint holds the result" in capsys.readouterr().err
 
 
-def test_a_fit_that_continues_on_another_kind_of_processor_says_so(monkeypatch, tmp_path, stop_after, capsys):
+def test_a_fit_that_continues_on_another_kind_of_processor_says_so(monkeypatch, tmp_path, fit_until, capsys):
     monkeypatch.setattr(processor, "kind", lambda: "AVX2")
-    stop_after(6)
-    with pytest.raises(Killed):
-        fit(tmp_path / "c", progress=Progress("log"))
-    stop_after(1)
-    with pytest.raises(Killed):
-        fit(tmp_path / "c", progress=Progress("log"))
+    fit_until(6, tmp_path / "c", progress=Progress("log"))
+    fit_until(1, tmp_path / "c", progress=Progress("log"))
     assert "begun on processors" not in capsys.readouterr().err
     monkeypatch.setattr(processor, "kind", lambda: "NEON")
     fit(tmp_path / "c", progress=Progress("log"))
@@ -237,12 +226,9 @@ def test_by_default_a_sixteenth_of_a_pass():
 
 
 @pytest.fixture
-def begun(tmp_path, stop_after):
+def begun(tmp_path, fit_until):
     """The folder of a fit that was stopped."""
-    stop_after(5)
-    with pytest.raises(Killed):
-        fit(tmp_path / "c")
-    stop_after(0)
+    fit_until(5, tmp_path / "c")
     return tmp_path / "c"
 
 
@@ -273,15 +259,13 @@ def test_other_versions_are_refused(begun, monkeypatch):
         fit(begun)
 
 
-def test_changed_files_are_named(tmp_path, stop_after):
+def test_changed_files_are_named(tmp_path, fit_until):
     X, y = np.random.default_rng(0).standard_normal((600, 3)), np.arange(600) % 2
     for i in range(3):
         np.save(tmp_path / f"part-{i}.npy", np.column_stack([X, y])[i * 200 : (i + 1) * 200])
     paths = [str(tmp_path / f"part-{i}.npy") for i in range(3)]
     options = {"recipe": RECIPE.replace(task="classify")}
-    stop_after(2)
-    with pytest.raises(Killed):
-        fit(tmp_path / "c", source=open_source(paths, label="-1"), **options)
+    fit_until(2, tmp_path / "c", source=open_source(paths, label="-1"), **options)
     os.utime(paths[1], (1, 1))
     with pytest.raises(DataError, match=r"changed: .*part-1\.npy\.") as error:
         fit(tmp_path / "c", source=open_source(paths, label="-1"), **options)
