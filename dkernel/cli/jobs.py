@@ -37,6 +37,9 @@ def jobs_command(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001
         for row in runs:
             click.echo(json_.dumps(row))
         return
+    if not runs:
+        click.echo(mask_urls(f"No runs in {folder}: name the folder of the outputs or records of some."))
+        return
     names = ("job", "status", "exit_code", "started", "progress")
     cells = [names, *(tuple(str("" if row[name] is None else row[name]) for name in names) for row in runs)]
     click.echo("\n".join(align_columns(cells)))

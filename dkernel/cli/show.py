@@ -57,7 +57,8 @@ def _lines(path: str, header: Mapping[str, Any], every: bool) -> Iterator[str]:
     yield f"{mask_urls(path)}: {what}, {header['facts'].get('rows', 0):,} rows"
     yield from _fact("label", header["label"])
     if classes is not None:
-        yield from _fact("classes", f"{_some([repr(value) for value in classes['values']])} ({classes['dtype']})")
+        kind = "text" if "U" in classes["dtype"] else classes["dtype"]
+        yield from _fact("classes", f"{_some([repr(value) for value in classes['values']])} ({kind})")
     if isinstance(columns, dict):
         last = columns["first"] + columns["n"] - 1
         yield from _fact("features", f"{columns['n']:,}, of sparse rows: {columns['first']} to {last}")

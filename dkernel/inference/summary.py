@@ -1,6 +1,7 @@
 """The summary of a fit for people: what the model is, how good beside simpler ones, how sure, and what to check."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,6 +39,7 @@ CHOICES = (
 )
 """Lines of a fit that say what it chose. Its other lines are about the data, or say that it ended early."""
 _OF_RANKING = {"roc_auc": "auc", "average_precision": "average_precision"}  # scorer -> its name in `baselines`
+_EXACT_NUMBER = re.compile(r"\b\d+\.\d{6,}(e-?\d+)?")  # of a kernel, whose text is read back exactly
 _CHOSEN_BY_ROWS = {"way", "loss", "alpha", "local"}
 
 
@@ -101,7 +103,11 @@ class FitSummary:
                 else None,
             },
             checks | _early_end(facts, solver),
-            {name: text for name, text in lines.items() if name in CHOICES},
+            {
+                name: _EXACT_NUMBER.sub(lambda m: f"{float(m[0]):.4g}", text)
+                for name, text in lines.items()
+                if name in CHOICES
+            },
         )
 
     def lines(self, verbose: bool = False) -> Iterator[str]:

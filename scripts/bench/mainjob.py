@@ -81,7 +81,7 @@ def measure(way: str, table: str, paths: tuple[Path, Path], place: Path) -> dict
     other = [sys.executable, str(BENCH / "contenders.py"), way, train, "label", model]
     fit = [*own, "train", train, "--label", "label", "--out", model, "--overwrite", "--quiet", *COMMANDS.get(way, ())]
     note = run(fit if way in COMMANDS else other)
-    test_it = [*own, "evaluate", model, test, "--json"] if way in COMMANDS else [*other, test]
+    test_it = [*own, "evaluate", model, test, "--json", "--quiet"] if way in COMMANDS else [*other, test]
     line = {"table": table, "way": way, "seconds": note["seconds"], "peak_gib": note["peak_bytes"] / 2**30}
     print(f"{table}, {way}: {note['seconds']:.1f} s", file=sys.stderr)
     return {**line, "error_%": 100 * run(test_it)["result"]["error"], "rows": rows_of(paths[0]), **machine()}

@@ -6,11 +6,12 @@ import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401 - it makes the import below possible
 from sklearn.frozen import FrozenEstimator
 from sklearn.inspection import partial_dependence, permutation_importance
-from sklearn.model_selection import TunedThresholdClassifierCV, cross_val_score
-from sklearn.multiclass import OneVsOneClassifier
+from sklearn.model_selection import HalvingGridSearchCV, TunedThresholdClassifierCV, cross_val_score
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -53,6 +54,9 @@ SCORED = {
     "VotingClassifier": lambda: VotingClassifier([("k", classifier()), ("l", classifier(gamma=0.2))], voting="soft"),
     "TunedThresholdClassifierCV": lambda: TunedThresholdClassifierCV(classifier(), cv=2),
     "OneVsOneClassifier": lambda: OneVsOneClassifier(classifier()),
+    "AdaBoostClassifier": lambda: AdaBoostClassifier(classifier(), n_estimators=2, random_state=0),
+    "HalvingGridSearchCV": lambda: HalvingGridSearchCV(classifier(), {"alpha": [1e-5, 1e-3]}, cv=2, random_state=0),
+    "OneVsRestClassifier": lambda: OneVsRestClassifier(classifier()),
     "set_output": lambda: make_pipeline(StandardScaler(), classifier()).set_output(transform="pandas"),
 }
 

@@ -14,8 +14,8 @@ P = ParamSpec("P")
 
 FIGURE_WIDTH, FIGURE_HEIGHT = 3.9, 2.75  # inches of one figure, which a phone shows with letters of 11 pixels
 INK, SOFT, GRID_LINE = "#1f2937", "#6b7280", "#e5e7eb"
-# Okabe and Ito's colours, which colour-blind readers can tell apart.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#7f7f7f", "#bcbd22", "#17becf")
+# Okabe and Ito's colours first, which colour-blind readers can tell apart; none is what a dark page has for the first.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#9467bd", "#8c564b", "#7f7f7f", "#bcbd22", "#17becf")
 VARIABLES = {INK: "var(--ink)", SOFT: "var(--soft)", GRID_LINE: "var(--line)", COLOURS[0]: "var(--blue)"}
 """Colours of a drawing that are variables of the page, which has others where it is dark."""
 

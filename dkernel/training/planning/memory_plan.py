@@ -230,7 +230,7 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     threads = f"{plan['slots']:,} thread{'s' * (plan['slots'] > 1)} work, and up to {plan['enough_slots']:,} gain"
     checkpoint, scratch = format_bytes(plan["checkpoint_bytes"]), format_bytes(plan["scratch_bytes"])
     return [
-        ("rows", f"{plan['n']:,} of {plan['p']:,} features"),
+        ("rows", f"{plan['n']:,} of {plan['p']:,} inputs"),
         ("model", f"{plan['columns']:,} components{stages}; a file of {format_bytes(plan['model_bytes'])} at most"),
         ("readings", _readings(plan)),
         ("memory", f"{worker}, {here}"),

@@ -17,7 +17,7 @@ from resvg_py import svg_to_bytes
 from tinyhtml5.parser import HTMLParser as HTML5Parser
 
 from dkernel.inference.report import require_matplotlib, write
-from dkernel.inference.report.style import VARIABLES
+from dkernel.inference.report.style import COLOURS, VARIABLES
 from dkernel.inference.summary import FitSummary
 from tests.chromium import PROGRAM, look_at, start_chromium
 from tests.cli.conftest import FEATURES
@@ -105,6 +105,12 @@ def test_what_to_check_is_said_once_and_options_stay_in_one_line(results, tmp_pa
     said = (tmp_path / "r").read_text().split("judge by the last (<code>--holdout-by</code> time:t)")
     assert len(said) == 2
     assert "judge by" not in "".join(said)
+
+
+def test_a_dark_page_has_no_colour_twice(drawn):
+    (light, dark) = re.findall(r"--blue: (#\w+)", drawn("two").read_text())
+    assert light == COLOURS[0]
+    assert dark not in COLOURS
 
 
 def test_equal_fits_draw_equal_pages(results, drawn, tmp_path):
