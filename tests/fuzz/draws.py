@@ -56,10 +56,11 @@ def settings(regresses: bool, labels: list[Any]) -> st.SearchStrategy[dict[str, 
 def _coherent(found: dict[str, Any], regresses: bool) -> dict[str, Any]:
     """The same without the contradictions that every recipe is refused for."""
     unfit = ["class_weight", "positive", "calibration"] if regresses else []
-    loss = LOSSES[str(found.get("loss", "squared" if regresses else "squared_hinge")).partition("(")[0]]
+    usual = LOSSES["squared" if regresses else "squared_hinge"]  # also that of "auto"
+    loss = LOSSES.get(str(found.get("loss")).partition("(")[0], usual)
     if not (loss.regresses if regresses else loss.classifies):
         unfit.append("loss")
-        loss = LOSSES["squared" if regresses else "squared_hinge"]
+        loss = usual
     if regresses or found.get("task") == "regress":
         found = {**found, "task": "regress" if regresses else "classify"}
     if found.get("solver") in ("normal", "pcg"):
