@@ -141,7 +141,7 @@ def fit_dask_ml(columns: Columns) -> Any:
     def table(rows: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame(np.column_stack([columns.numbers(rows, one_hot=True), columns.labels(rows)]))
 
-    with LocalCluster(2, threads_per_worker=1, memory_limit="1GiB", dashboard_address=None) as made, Client(made):
+    with LocalCluster(2, threads_per_worker=1, memory_limit="1GiB", dashboard_address=":0") as made, Client(made):
         frame = dd.read_parquet([str(file) for file in columns.files], split_row_groups=True)
         meta = table(next(frames(columns.files, 1)))
         whole = frame.map_partitions(table, meta=meta).to_dask_array(lengths=True).rechunk((BLOCK, -1))
