@@ -4,6 +4,7 @@ Names and widths are checked by scikit-learn's own functions; values go through 
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -89,9 +90,9 @@ def check_table(estimator: Any, X: Any, *, fitting: bool = False, least: int = 1
         )
 
 
-def _numbers(frame: Any) -> Any:
+def _numbers(frame: Any, dtype: str) -> Any:
     """The columns of a frame that hold numbers, as an array."""
-    return matrix(frame.select_dtypes(["number", "bool"]), "float64")
+    return matrix(frame.select_dtypes(["number", "bool"]), dtype)
 
 
 def dtype_of_rows(X: Any) -> str:
@@ -100,15 +101,17 @@ def dtype_of_rows(X: Any) -> str:
         return "float64" if X.dtype == "float64" else "float32"
     if hasattr(X, "tocsr") or getattr(X, "ndim", 2) != 2:
         return "float32"
+    refuse_parts(X)
+    numbers = partial(_numbers, dtype="float64")
     try:
         if is_dask(X):
             kinds = list(X.dtypes) if hasattr(X, "dtypes") else [X.dtype]
             exact = all(kind == np.float32 for kind in kinds)
-            head = None if exact else first_rows(X, HEAD, _numbers, dask_compute)
+            head = None if exact else first_rows(X, HEAD, numbers, dask_compute)
         else:
             head = with_types(X[:HEAD]) if not is_frame(X) else X.iloc[:HEAD]
-            head = _numbers(head.select_dtypes("number")) if is_frame(head) else np.asarray(head)
-    except (AttributeError, TypeError, ValueError, DataError):  # the later checks say what is wrong
+            head = numbers(head.select_dtypes("number")) if is_frame(head) else np.asarray(head)
+    except (TypeError, ValueError, DataError):  # the later checks say what is wrong
         return "float32"
     return dtype_for(head if head is None or head.ndim == 2 else None)
 

@@ -111,7 +111,7 @@ LINES = {
     ),
     "jobs of a folder that is not there": ("jobs no", REFUSED, "no: there is no such folder"),
     "jobs of a file": ("jobs m", REFUSED, "m: there is no such folder"),
-    "jobs of an empty store": ("jobs memory://none", 0, "job  status  exit_code"),
+    "jobs of an empty store": ("jobs memory://none", 0, "No runs in memory://none"),
     "jobs of a store that is none": ("jobs xyz://b", USAGE, "Protocol not known: xyz"),
     "a run that nobody knows": ("watch no --patience 0", REFUSED, "no.run.json: there is no run record"),
     "a run in a store that nobody knows": ("watch memory://none/m --patience 0", REFUSED, "there is no run record"),

@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,7 +82,7 @@ def dense_blocks(X: Any, dtype: str) -> "da.Array":
 
 
 def with_known_chunks(
-    X: Any, y: Any, weight: Any, matrix: Callable[..., Any], compute: Callable[..., Any]
+    X: Any, y: Any, weight: Any, matrix: partial[Any], compute: Callable[..., Any]
 ) -> tuple["da.Array", "da.Array | None", "da.Array | None"]:
     """X (2-d), y and weight as Dask arrays with known chunk sizes; what is not known is computed once, together."""
     arrays = as_arrays(X, y, weight, matrix)
@@ -101,7 +102,7 @@ def with_known_chunks(
     return arrays[0], arrays[1], arrays[2]
 
 
-def as_arrays(X: Any, y: Any, weight: Any, matrix: Callable[..., Any], width: int | None = None) -> list[Any]:
+def as_arrays(X: Any, y: Any, weight: Any, matrix: partial[Any], width: int | None = None) -> list[Any]:
     """X, y and weight as Dask arrays, or None; of dataframes and series the lengths of the chunks are not known.
 
     Parameters
@@ -112,7 +113,7 @@ def as_arrays(X: Any, y: Any, weight: Any, matrix: Callable[..., Any], width: in
     return [X, *(_one_a_row(values, what) for values, what in zip(columns, ("y", "weight"), strict=True))]
 
 
-def as_chunks(values: Any, matrix: Callable[..., Any], width: int | None = None) -> Any:
+def as_chunks(values: Any, matrix: partial[Any], width: int | None = None) -> Any:
     """The chunks of a Dask dataframe, for `make_arrays`; an array as it is.
 
     Parameters
@@ -122,11 +123,11 @@ def as_chunks(values: Any, matrix: Callable[..., Any], width: int | None = None)
     """
     if hasattr(values, "chunks"):
         return values
-    empty = np.empty((0, width or len(values.columns)), matrix.keywords["dtype"])  # type: ignore[attr-defined]
+    empty = np.empty((0, width or len(values.columns)), matrix.keywords["dtype"])
     return Partitions(values, matrix, empty)
 
 
-def first_rows(values: Any, n: int, matrix: Callable[..., Any], compute: Callable[..., Any]) -> NDArray[Any] | None:
+def first_rows(values: Any, n: int, matrix: partial[Any], compute: Callable[..., Any]) -> NDArray[Any] | None:
     """The first n rows of an array or a dataframe, of its first chunks alone; None of sparse ones."""
     tops: list[NDArray[Any]] = []
     (array,) = make_arrays(as_chunks(values, matrix))
