@@ -53,6 +53,15 @@ def test_less_effort_tries_fewer_local_stages():
     assert tried[0] != tried[2]
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_every_effort_fits_more_rows_than_its_first_trials_judge(effort, weighted):
+    X, y = rows(6000, 10)
+    weight = np.random.default_rng(1).random(6000) + 0.5 if weighted else None
+    machine = KernelClassifier(effort=effort, max_seconds=20, local="none", random_state=0)
+    assert machine.fit(X, y, sample_weight=weight).score(X, y) > 0.7
+
+
 def test_a_low_effort_has_few_components_and_a_quarter_of_the_grids():
     assert [planned(n, effort="low")["columns"] for n in (30_000, 60_000)] == [1024, 1024]
     low, normal = (

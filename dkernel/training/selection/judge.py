@@ -109,10 +109,12 @@ class Judge:
         return level
 
     def is_better(self, one: Trial, other: Trial) -> bool:
-        """True if a trial has a smaller loss than another one of the same rows by more than one standard error."""
-        if one.result.losses is None or other.result.losses is None:  # one of them could not be fitted
+        """True if a trial has a smaller loss than another one by more than one standard error, of rows of both."""
+        ours, others, weight = one.result.losses, other.result.losses, self.split.weight_judged
+        if ours is None or others is None:  # one of them could not be fitted
             return one.loss < other.loss
-        gain, error = paired_difference(other.result.losses, one.result.losses, self.split.weight_judged)
+        rows = min(len(ours), len(others))  # a fidelity judges the first rows
+        gain, error = paired_difference(others[:rows], ours[:rows], None if weight is None else weight[:rows])
         return gain > error
 
     def _near_alpha(self, candidate: Candidate) -> float | None:
