@@ -42,6 +42,7 @@ from dkernel.estimators.validation import (
     open_stream,
     parse_categorical,
     parse_landmarks,
+    refuse_reading,
     rows_for,
 )
 from dkernel.inference.evaluate import evaluate_model
@@ -232,6 +233,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
 
     def _open(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any) -> tuple[Source, Recipe, Any]:
         """The source of a fit, the recipe in the precision of its rows, and the rows to judge by."""
+        refuse_reading(self, X)
         recipe = self._recipe()
         encode = {"missing": recipe.missing, "dates": recipe.dates, "date_format": recipe.date_format}
         if is_stream(X):
@@ -383,6 +385,8 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
             classes = check_classes(classes, before.classes)
         else:
             classes = check_classes(classes, self.model_.classes) if fitted else sort_classes(classes)
+        if before is None and not fitted:
+            refuse_reading(self, X)
         # One row is a block too: a fit waits until there are more.
         source = make_source(self, X, y, sample_weight, recipe.dtype, fitting=before is None and not fitted, least=1)
         if fitted and self.model_.classes is None and source.targets != len(self.model_.intercept):

@@ -158,7 +158,6 @@ def make_source(
         if y is not None or sample_weight is not None:
             raise DataError("A Source holds its own label and weights: fit(source), and nothing beside it.")
         if fitting:
-            _refuse_reading(estimator)
             estimator.n_features_in_ = len(X.table_columns)
         if not X.sparse:  # whose columns have numbers
             _check_names(estimator, list(X.table_columns), fitting)
@@ -191,8 +190,10 @@ def make_source(
     return source
 
 
-def _refuse_reading(estimator: Any) -> None:
-    """Refuse parameters of an estimator that say how rows are read: a Source was opened without them."""
+def refuse_reading(estimator: Any, X: Any) -> None:
+    """Refuse parameters of an estimator that say how rows are read, if X is a Source, which was opened without them."""
+    if not isinstance(X, Source):
+        return
     for name, argument in _OF_READING.items():
         value = getattr(estimator, name, "auto" if name == "categorical_features" else None)
         asked = parse_categorical(value) if name == "categorical_features" else value

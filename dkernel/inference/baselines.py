@@ -216,9 +216,10 @@ def _constant(targets: Targets, counts: Sequence[float] | None, sample: Block, X
     """Scores of the most frequent class of all rows, or of the mean.
 
     The rows beside a fold have fewer of the class that is most frequent in it: of equal classes they name a wrong one.
+    Counts are whole numbers, in which small weights are lost: rows with weights have the mean.
     """
     assert sample.y is not None
-    if counts is None:
+    if counts is None or sample.weight is not None:
         scores = np.average(_to_numbers(targets, sample.y), axis=0, weights=sample.weight)
     else:
         scores = signs(np.array([np.argmax(counts)]), len(counts))[0]

@@ -53,6 +53,13 @@ def test_one_class_of_equal_ones_is_wrong_for_all_others(classes):
     assert baselines(result)["constant"]["value"] == pytest.approx(1 - 1 / classes)
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-4])
+def test_the_constant_is_the_same_in_any_unit_of_the_weights(unit):
+    X = np.random.default_rng(0).standard_normal((2000, 2))
+    result = KernelClassifier("linear").fit(X, np.arange(2000) % 5 > 0, sample_weight=np.full(2000, unit))._finished[0]
+    assert baselines(result)["constant"]["value"] == pytest.approx(0.2, abs=0.03)
+
+
 def test_the_error_of_a_difference_is_that_of_its_pairs(straight):
     _, result = straight
     found, held = baselines(result), result.holdout
