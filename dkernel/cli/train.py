@@ -144,11 +144,12 @@ def train_command(ctx: click.Context, /, **values: Any) -> None:
 
     check_fit(values)
     from dkernel.inference.baselines import check as can_compare
-    from dkernel.training.fit import train
 
     can_compare(values["baselines"])
     record = Record(values)
     with record.write_to(default_record(values["out"], values["record"])):
+        from dkernel.training.fit import train
+
         lines = fit_files(values, recipe, connection, record, train)
     show_fit(values, record, lines)
 

@@ -15,15 +15,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
-
-from dask.delayed import Delayed
+from typing import TYPE_CHECKING, Any
 
 from dkernel.data.file_stamps import date_text, newest_inside, stamp_file
 from dkernel.data.store import explain_address
 from dkernel.data.table_formats import refuse_tables
 from dkernel.errors import DataError, DKernelWarning, RecipeError, UnseenFileError, mask_urls
-from dkernel.numerics.validation import nearest_name
+
+if TYPE_CHECKING:  # commands read names before they load Dask and numpy
+    from dask.delayed import Delayed
 
 # ending -> format; the format is also the name of the module that reads it.
 FORMATS = {
@@ -111,8 +111,10 @@ class File:
         text = repr((purpose, self.path, self.size, self.stamp, *more))
         return f"dkernel-read-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
-    def task(self, function: Callable[..., Any], *arguments: Any) -> Delayed:
+    def task(self, function: Callable[..., Any], *arguments: Any) -> "Delayed":
         """The call of a function with this file and these arguments, which have a `repr`: equal calls are one task."""
+        from dask.delayed import Delayed
+
         key = self.key(function.__name__, *arguments)
         return Delayed(key, {key: (function, self, *arguments)})
 
@@ -326,6 +328,8 @@ def _local(path: str) -> _Found:
 
 def _nearby(path: str) -> str:
     """A hint at the data files and folders that lie where there is no file of this name."""
+    from dkernel.numerics.validation import nearest_name
+
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         return ""

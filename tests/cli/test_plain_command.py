@@ -15,6 +15,7 @@ import pytest
 
 from dkernel import load
 from dkernel.data import open_source
+from dkernel.losses.metrics import paired_difference
 from dkernel.model import model_file
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor
@@ -98,7 +99,13 @@ def test_a_processor_without_avx512_chooses_and_scores_alike(name, files, tmp_pa
         subprocess.run([str(word) for word in words], env=os.environ | variables, check=True)
         models.append(load(out).model_)
     one, other = models
-    assert (type(one.local), one.map.n_components) == (type(other.local), other.map.n_components)
     assert type(one.map.kernel) is type(other.map.kernel)
-    scores = [model.scores(MAKERS[name](2000, seed=1)[0]) for model in models]
-    assert np.abs(scores[1] - scores[0]).max() <= 1e-3 * np.ptp(scores[0])
+    assert one.map.n_components == other.map.n_components
+    X, y = MAKERS[name](2000, seed=1)
+    scores = [model.scores(X) for model in models]
+    if name == "stripes":  # grids gain about one standard error, beside which rounding may decide
+        gain, error = paired_difference(*(((score[:, 0] > 0) != y).astype(float) for score in scores), None)
+        assert abs(gain) <= 2 * error
+    else:
+        assert type(one.local) is type(other.local)
+        assert np.abs(scores[1] - scores[0]).max() <= 1e-3 * np.ptp(scores[0])
