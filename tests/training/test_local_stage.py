@@ -132,6 +132,13 @@ def test_what_has_no_meaning_is_refused_by_name():
         machine(local="grids").partial_fit(X, y > 0, [False, True])
 
 
+@pytest.mark.parametrize("stage", ["grids", "cells"])
+@pytest.mark.parametrize("X", [np.eye(2), np.eye(3)[:, :2], np.ones((300, 2))], ids=["2 rows", "3 rows", "constant"])
+def test_few_rows_and_constant_columns_have_an_answer(X, stage):
+    y = np.random.default_rng(0).normal(size=len(X))
+    assert np.isfinite(KernelRegressor(local=stage).fit(X, y).predict(X)).all()
+
+
 def test_sizes_follow_the_rows():
     assert [automatic_grids(n) for n in (100, 10**6, 10**8)] == [2048, 2048, 256]
     assert [automatic_grids(n, "high") for n in (100, 10**6, 10**9)] == [8192, 8192, 256]

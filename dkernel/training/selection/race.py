@@ -27,6 +27,7 @@ MOST_RACE_ROWS = 4096  # rows of the largest sample; the curve predicts the loss
 FEW_RACE_ROWS, FEW_RACE_COMPONENTS = 1024, 256  # a fit to so few rows has so many components
 MUCH_CHEAPER = 0.5  # most share of the cost of another way
 DRIFT = 0.02  # the difference of two curves may bend by this for each unit of the logarithm of the rows, as measured
+NO_LOSS = 1e-300  # stands for a mean loss of 0, which has no logarithm
 STEEPEST = 1.5  # largest power of the rows with which a loss falls: noise on few rows gives larger ones
 
 
@@ -43,13 +44,18 @@ class Curve:
 
     def mean(self, rows: int, weight: F64 | None) -> float:
         """Return the mean loss after a fit to `rows` rows; above 0, so that it has a logarithm."""
-        return max(float(np.average(self.losses[rows], weights=weight)), 1e-300)
+        return max(float(np.average(self.losses[rows], weights=weight)), NO_LOSS)
+
+    def is_perfect(self, weight: F64 | None) -> bool:
+        """True if the largest sample leaves no loss: nothing is known of its ratio to another one."""
+        return self.mean(max(self.losses), weight) == NO_LOSS
 
     def predict(self, n: int, weight: F64 | None) -> float:
         """Predict the logarithm of the loss with n rows, by the line through the last two points in logarithms."""
         rows = sorted(self.losses)
         x, y = np.log(rows), np.log([self.mean(r, weight) for r in rows])
-        slope = float(np.clip((y[-1] - y[-2]) / (x[-1] - x[-2]), -STEEPEST, 0.0)) if len(rows) > 1 else 0.0
+        falls = len(rows) > 1 and not self.is_perfect(weight)
+        slope = float(np.clip((y[-1] - y[-2]) / (x[-1] - x[-2]), -STEEPEST, 0.0)) if falls else 0.0
         return float(y[-1] + slope * max(0.0, float(np.log(n)) - x[-1]))
 
 
@@ -146,15 +152,17 @@ class Race:
 
     def _beats_grids(self, way: Way, margin: float) -> bool:
         lead, error = self._lead(way, GRIDS_ALONE)
-        return bool(lead > error and self.predict(way) < np.log(self.reached) + np.log1p(margin))
+        return bool(lead > error and self.predict(way) < np.log(max(self.reached, NO_LOSS)) + np.log1p(margin))
 
     def explain(self) -> str:
         """Explain the result of the race."""
         ways = sorted(self.curves, key=lambda way: self.predict(way))
         taken = (*[GRIDS_ALONE] * (self.reached < np.inf), *self.ways_to_fit())
-        losses = ", ".join(f"{way.text} {np.exp(self.predict(way)):.4g}" for way in ways)
+        weight = self.judge.split.weight_judged
+        perfect = {way for way in ways if self.curves[way].is_perfect(weight)}
+        losses = ", ".join(f"{way.text} {0 if way in perfect else np.exp(self.predict(way)):.4g}" for way in ways)
         parts = [f"{' or '.join(way.text for way in taken)}; losses predicted for {self.n:,.0f} rows: {losses}"]
-        if Way() in self.curves:
+        if Way() in self.curves and Way() not in perfect:
             judged = [way for way in taken if way.local != "none" and way in self.curves]
             parts += [f"{way.local}: {self._gain(way)}" for way in judged]
         return "; ".join(parts)
@@ -170,9 +178,9 @@ class Race:
         return any(way.features == "kernel" for way in self.ways)
 
     def sample_sizes(self) -> list[int]:
-        """Return the rows of the two samples that the ways are fitted to."""
+        """Return the rows of the two samples that the ways are fitted to; of a single row there is one."""
         most = min(MOST_RACE_ROWS, len(self.judge.split.X))
-        return [most // 2, most]
+        return [rows for rows in (most // 2, most) if rows]
 
     def components(self, rows: int) -> int:
         """Return the components of a fit to `rows` rows, a power of the rows from few rows to the whole fit."""
@@ -220,11 +228,13 @@ class Race:
         """Return the standard error of the difference of two predicted logarithms.
 
         It has two parts: the error of both mean losses, over the rows that judge, and DRIFT for each unit of the
-        logarithm of the rows beyond the largest sample.
+        logarithm of the rows beyond the largest sample. It is infinite beside a loss of 0.
         """
         if way == best:
             return 0.0
         weight, curves = self.judge.split.weight_judged, [self.curves[each] for each in (way, best)]
+        if any(curve.is_perfect(weight) for curve in curves):
+            return np.inf
         rows = max(curves[0].losses.keys() & curves[1].losses.keys())
         one, other = (curve.losses[rows] / curve.mean(rows, weight) for curve in curves)
         _, error = paired_difference(one, other, weight)

@@ -10,6 +10,7 @@ from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.training.cells.settings import SIZES, best_cells_anywhere
 from dkernel.training.cells.stage import ROOM, CellStage
+from dkernel.training.selection.race import MOST_RACE_ROWS
 from tests.streaming.sources import source_of
 from tests.training.fits import RECIPE, digest, fit
 from tests.training.test_local_stage import machine, rough
@@ -159,7 +160,8 @@ def test_what_has_no_meaning_is_refused_by_name():
 
 def test_the_plan_states_matrices_rows_and_scratch():
     small, large = (CellStage().cost(10**6, 28, RECIPE.replace(local=Cells(rows=n)), 1) for n in (1000, 4000))
-    assert large.task_bytes > 8 * (ROOM * 5990) ** 2 > 10 * small.task_bytes  # as cuts make them, with their bands
+    assert large.task_bytes > 8 * (ROOM * 5990) ** 2 > small.task_bytes  # as cuts make them, with their bands
+    assert small.task_bytes >= 8 * MOST_RACE_ROWS**2  # a race fits one cell
     assert large.flops > 4 * small.flops  # beside the metric, whose rows are as many
     assert small.scratch_bytes == large.scratch_bytes > 1.5e6 * 4 * 28
 

@@ -131,3 +131,18 @@ def test_beside_fitted_grids_only_ways_that_lead_them_are_left(reached, on_sampl
 def test_it_says_what_a_local_stage_wins():
     found = race({KERNEL: (0.5, 0.45, 0.4), GRIDS: (0.4, 0.36, 0.32)}, {KERNEL: 9.0, GRIDS: 10.0}, n=4096)
     assert found.explain().endswith("; grids: a predicted 20% less loss than components")
+
+
+@pytest.mark.parametrize("losses", [(2e-3, 0.0), (0.0, 0.0), (1e-3, 0.0)])
+def test_beside_a_loss_of_0_no_way_leaves(losses):
+    found = race({GRIDS: losses, GRIDS_ALONE: (2e-3, 1e-3)}, {GRIDS: 9.0, GRIDS_ALONE: 8.0}, rows=(2048, 4096))
+    assert found.ways == [GRIDS, GRIDS_ALONE]
+    assert "components + grids 0, grids " in found.explain()
+
+
+def test_ways_beside_perfect_components_have_no_share():
+    found = race({KERNEL: (1e-3, 0.0), GRIDS_ALONE: (9e-3, 5e-3)}, {KERNEL: 9.0, GRIDS_ALONE: 8.0}, rows=(2048, 4096))
+    found.reached = 0.0
+    assert "%" not in found.explain()
+    found.drop_beaten(0.0)
+    assert found.ways == []
