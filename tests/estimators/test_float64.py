@@ -48,5 +48,5 @@ def test_scores_are_float64_throughout(name):
     wanted = [graph.run(["score"], {"X": X})[0]]
     if machine.model_.local is None:
         wanted.append(wide_scores(machine.model_, X))
-    for scores in wanted:
-        np.testing.assert_allclose(found, scores.reshape(found.shape), rtol=0, atol=1e-9 * np.abs(scores).max())
+    for scores in wanted:  # products of two libraries differ in the last digits, of which some cancel
+        np.testing.assert_allclose(found, scores.reshape(found.shape), rtol=0, atol=1e-8 * np.abs(scores).max())
