@@ -385,10 +385,11 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
             classes = check_classes(classes, before.classes)
         else:
             classes = check_classes(classes, self.model_.classes) if fitted else sort_classes(classes)
-        if before is None and not fitted:
+        first = before is None and not fitted
+        if first:
             refuse_reading(self, X)
         # One row is a block too: a fit waits until there are more.
-        source = make_source(self, X, y, sample_weight, recipe.dtype, fitting=before is None and not fitted, least=1)
+        source = make_source(self, X, y, sample_weight, recipe.dtype, fitting=first, least=1)
         if fitted and self.model_.classes is None and source.targets != len(self.model_.intercept):
             raise DataError(
                 f"y has {source.targets} column(s), and the rows before it had {len(self.model_.intercept)}. Continue "

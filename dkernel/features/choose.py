@@ -87,15 +87,13 @@ def resolve_features(
         return "exact"
     if features == "nystrom" or (features == "auto" and n_components <= MOST_LANDMARKS):
         return "nystrom"
-    word = "random" if features == "auto" else features
-    trial = min(n_components, TRIAL) if word != "exact" else n_components
-    try:
-        Drawing(word, n_in, sampling).map(kernel.bind(lambda *_: 1.0), trial + trial % 2)
-    except UnsupportedError:
-        if features == "auto":
-            return "nystrom"
-        raise
-    return word
+    if features == "auto":
+        return "random" if Drawing("random", n_in, sampling).suits(kernel) else "nystrom"
+    trial = min(n_components, TRIAL) if features != "exact" else n_components
+    Drawing(features, n_in, sampling).map(
+        kernel.bind(lambda *_: 1.0), trial + trial % 2
+    )  # refuses what has no such map
+    return features
 
 
 def _is_small_polynomial(kernel: Kernel, n_in: int, n_components: int) -> bool:

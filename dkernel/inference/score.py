@@ -382,8 +382,7 @@ def score_part(
 
 def _unseen(model: Model, blocks: Sequence[Block]) -> Counted:
     """The values of some blocks that are missing or that training never saw."""
-    marks = [block.marks for block in blocks if block.marks is not None]
-    unseen = (UnseenValues.of(model.reading, each, 0) for each in marks)
+    unseen = (UnseenValues.of(model.reading, block.marks, 0) for block in blocks)
     return reduce(UnseenValues.merge, unseen, UnseenValues()).counts
 
 

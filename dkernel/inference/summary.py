@@ -223,17 +223,15 @@ def verdict(judged: Mapping[str, Any], name: str) -> str:
     >>> verdict({**judged, "linear": {"value": 0.351, "gain": 0.12, "gain_error": 0.0213}}, "linear")
     'better than a linear model (35.1 %) by 12 ± 2.1'
     """
-    other, figure = judged[name], judged["figure"]
+    other, figure, no_simpler = judged[name], judged["figure"], judged.get("no_simpler", ("boosted",))
     text = "the mean" if figure == "rmse" else "the most frequent class"
-    what = SIMPLER[name].replace("a ", "another " if "linear" in judged.get("no_simpler", ()) else "a ") or (
-        f"always {judged['most_frequent']}" if judged.get("most_frequent") else text
-    )
+    what = SIMPLER[name] or (f"always {judged['most_frequent']}" if judged.get("most_frequent") else text)
+    if name == "linear" and name in no_simpler:
+        what = "another linear model"
     gain, error = other["gain"], other["gain_error"]
     what += f" ({', '.join([format_figure(figure, other['value']), *_ranking(judged, other)])})"
     if judged["rows"] < LEAST_CLEAR_ROWS or abs(gain) <= CLEAR * error:
-        return f"no clear difference from {what}" + ", which is simpler" * (
-            name not in judged.get("no_simpler", ("boosted",))
-        )
+        return f"no clear difference from {what}" + ", which is simpler" * (name not in no_simpler)
     unit = 100 if figure == "error" else 1
     word = "better" if gain > 0 else "worse"
     return f"{word} than {what} by {format_number(abs(unit * gain))} ± {format_number(unit * error, 2)}"

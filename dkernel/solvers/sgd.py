@@ -80,7 +80,7 @@ class PSGDSolver(Solver[PassState]):
         return PassState(self.solver.start(start), start)
 
     def where(self, state: PassState) -> str:
-        return f"pass {state.epoch + 1} round {state.done}/{len(self._rounds(0))}"
+        return f"pass {state.epoch + 1} round {state.done}/{len(self.problem.schedules[0])}"
 
     def finish(self, state: PassState) -> SolverResult:
         assert state.best is not None
@@ -112,7 +112,7 @@ class PSGDSolver(Solver[PassState]):
         """True if the start, or a pass that has ended, is to be judged."""
         if state.best is None:
             return True
-        return state.done > 0 and (state.ended or state.done == len(self._rounds(state.epoch)))
+        return state.done > 0 and (state.ended or state.done == len(self.problem.schedules[state.epoch]))
 
     def _has_lost_patience(self, state: PassState) -> bool:
         """True if the loss on the holdout has not fallen in as many passes as `patience` says."""
@@ -123,9 +123,6 @@ class PSGDSolver(Solver[PassState]):
             return True
         return False
 
-    def _rounds(self, epoch: int) -> Sequence[tuple[RowSlice, ...]]:
-        return self.problem.schedules[epoch]
-
     def _report(self, state: PassState, line: dict[str, Any]) -> PassState:
         return replace(state, history=(*state.history, line), steps=state.steps + 1, watched=None)
 
@@ -134,7 +131,7 @@ class PSGDSolver(Solver[PassState]):
         if state.best is None:
             return {"start": state.before}
         candidates = self.solver.candidates(state.sgd, state.done)
-        if state.done < len(self._rounds(state.epoch)):  # stopped by a callback: the means are not complete
+        if state.done < len(self.problem.schedules[state.epoch]):  # stopped by a callback: the means are not complete
             return {"last": candidates["last"]}
         return candidates
 
@@ -162,11 +159,11 @@ class PSGDSolver(Solver[PassState]):
         return replace(state, sgd=self.solver.start(v), before=v, best=best, epoch=state.epoch + 1)
 
     def _round(self, state: PassState) -> Callable[[], Any]:
-        rounds, i = self._rounds(state.epoch), state.done
+        rounds, i = self.problem.schedules[state.epoch], state.done
         last = i + 1 == len(rounds)
         following: Sequence[RowSlice] = () if last else self.problem.reader.pieces_ahead(rounds, i)
         if last and state.epoch + 1 < len(self.problem.schedules):
-            following = self._rounds(state.epoch + 1)[0]
+            following = self.problem.schedules[state.epoch + 1][0]
         turn = f"{state.epoch + 1}/{len(self.problem.schedules)}"
         self.show(
             f"pass {turn}",
@@ -181,7 +178,7 @@ class PSGDSolver(Solver[PassState]):
         return partial(self.sgd.round, [state.sgd], rounds[i], f"{state.name}-{i}", len(rounds), factor, following)
 
     def _after_round(self, state: PassState, after: Sequence[SGDState], totals: Sequence[GradientSum]) -> PassState:
-        rounds, i, (sgd,), (total,) = self._rounds(state.epoch), state.done, after, totals
+        rounds, i, (sgd,), (total,) = self.problem.schedules[state.epoch], state.done, after, totals
         figures = {"loss": float(total.loss[0] / max(total.weight, 1e-300))}
         figures |= self.objective.targets.merit(float(total.right[0]), total.n)
         self.progress.advance(sum(piece.n for piece in rounds[i]), round=f"{i + 1}/{len(rounds)}", **figures)

@@ -48,10 +48,7 @@ ABOVE = 9.0
 # Sums of float32 products have eigenvalues of 3e-9 to 1.2e-8 of the largest one below 0 where the true ones are 0
 # (128 to 2,048 cosines and sines, 8,192 and 12,288 rows).
 COVARIANCE_ROUNDING = 2.0**-26
-LEVERAGE_FLOPS, LEAST_UNSEEN = (
-    4e9,
-    500,
-)  # cost and least number of the rows that measure the leverage outside the sample
+LEVERAGE_FLOPS, LEAST_UNSEEN = 4e9, 500  # cost and least number of rows that measure the leverage outside the sample
 WARM_ROUNDS, WARM_EPOCHS = 16, 2  # rounds and epochs of the start on the sample
 SMALL_EPOCHS = 8  # epochs of a sample that is much of the data
 DIRECTIONS, KRYLOV_STEPS, KEPT = 32, 3, 5 / 6  # the directions of the largest leverage are damped

@@ -10,6 +10,7 @@ Held-out rows are removed when they are read, so nothing is learned from them. A
 are the validation rows.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -119,17 +120,13 @@ class _Groups(Statistic[dict[int, int], dict[int, int]]):
         return _count_rows(*hash_groups(groups_in(read_kept(block, piece), self.column)))
 
     def merge(self, left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
-        total = _add_counts(left, right)
+        total = dict(Counter(left) + Counter(right))
         if len(total) <= 2 * MOST_GROUPS:
             return total
         return {each: total[each] for each in sorted(total)[: MOST_GROUPS + 1]}
 
     def finish(self, total: dict[int, int]) -> dict[int, int]:
         return {each: total[each] for each in sorted(total)[: MOST_GROUPS + 1]}
-
-
-def _add_counts(left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
-    return left | {name: left.get(name, 0) + n for name, n in right.items()}
 
 
 def _count_rows(hashes: NDArray[np.uint64], inverse: NDArray[np.intp]) -> dict[int, int]:
@@ -187,7 +184,7 @@ class _RowsLeftOut(Statistic[_Counted, tuple[dict[int, int], Block]]):
 
     def merge(self, left: _Counted, right: _Counted) -> _Counted:
         rows = [None if a is None else stack([a, b]) for a, b in zip(left[1], right[1], strict=True)]
-        return _add_counts(left[0], right[0]), _smallest(*rows, most=MOST_HOLDOUT)
+        return dict(Counter(left[0]) + Counter(right[0])), _smallest(*rows, most=MOST_HOLDOUT)
 
     def finish(self, total: _Counted) -> tuple[dict[int, int], Block]:
         counts, (_, X, y, weight) = total

@@ -255,8 +255,8 @@ def _fit_ways(known: Fit, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
         fitted.append(_fit_way(replace(known, run=run_of_way), chosen, ways, opened))
 
     split = known.split(known.sizes)
-    judged = len(split.holdout.X) > 0 and not explain_order(survey)  # only one way may change the order of rows
-    if judged and survey.moments.n > MANY_FOR_GRIDS and len(ways) > 1 and GRIDS_ALONE in ways:
+    many = len(ways) > 1 and GRIDS_ALONE in ways and survey.moments.n > MANY_FOR_GRIDS
+    if many and len(split.holdout.X) and not explain_order(survey):  # only one way may change the order of rows
         fit([GRIDS_ALONE])
     reached = fitted[0].holdout["loss"] if fitted else inf
     chosen = choose_model(known, split, ways, reached=reached)

@@ -109,7 +109,7 @@ def without_words(texts: Any, words: Sequence[str]) -> Any:
     return pc.if_else(pc.is_in(texts, pa.array(words)), pa.scalar(None, pa.string()), texts)
 
 
-def dates_of_texts(column: Any, name: str, describe: RowDescriber, form: str = "") -> Any:
+def dates_of_texts(column: Any, name: str, describe: RowDescriber, form: str) -> Any:
     """The times of a column of texts, missing where they are NULL_NUMBERS; a DataError that names the row of another.
 
     Parameters
@@ -118,7 +118,7 @@ def dates_of_texts(column: Any, name: str, describe: RowDescriber, form: str = "
 
     Examples
     --------
-    >>> dates_of_texts(pa.chunked_array([["2024-01-31", "-"]]), "day", str).to_pylist()
+    >>> dates_of_texts(pa.chunked_array([["2024-01-31", "-"]]), "day", str, "").to_pylist()
     [datetime.datetime(2024, 1, 31, 0, 0), None]
     >>> dates_of_texts(pa.array([20240131]), "day", str, "%Y%m%d").to_pylist()
     [datetime.datetime(2024, 1, 31, 0, 0)]

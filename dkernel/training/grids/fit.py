@@ -249,7 +249,7 @@ class GridSolver(StateMachine[GridState, FittedGrids]):
 
     def start(self) -> GridState:
         scores = self.residual.holdout.scores
-        return GridState(scores=scores, loss=self._loss(scores), best_scores=scores)
+        return GridState(scores=scores, loss=self.residual.figures(scores).get("loss", inf), best_scores=scores)
 
     def plan(self, state: GridState) -> Callable[[], BinSums] | None:
         idle = (state.steps - state.best_steps) * self.statistic.group
@@ -283,10 +283,6 @@ class GridSolver(StateMachine[GridState, FittedGrids]):
             assert state.change is not None
             journal.add_part(STAGE, {"change": pack_tables(state.change), "line": state.history[-1]})
 
-    def _loss(self, scores: F32) -> float:
-        """Return the loss of the holdout, infinite without a holdout."""
-        return self.residual.figures(scores).get("loss", inf)
-
     def _after(self, state: GridState, change: Tables, line: dict[str, Any]) -> GridState:
         scores, steps, part = state.scores.copy(), state.steps + 1, self.statistic.part(state.steps)
         part.add_scores(self.holdout.T, change.coef, change.unit, scores)
@@ -301,7 +297,7 @@ class GridSolver(StateMachine[GridState, FittedGrids]):
             scores=scores,
             bytes=state.bytes + sum(each.nbytes for each in pack_tables(change).values()),
         )
-        loss = self._loss(scores)
+        loss = judged.get("loss", inf)  # infinite without a holdout
         if self.residual.judges and not loss < state.loss:
             return after
         return replace(after, loss=loss, best_steps=steps, best_scores=scores)

@@ -156,7 +156,7 @@ class Race:
 
     def explain(self) -> str:
         """Explain the result of the race."""
-        ways = sorted(self.curves, key=lambda way: self.predict(way))
+        ways = sorted(self.curves, key=self.predict)
         taken = (*[GRIDS_ALONE] * (self.reached < np.inf), *self.ways_to_fit())
         weight = self.judge.split.weight_judged
         perfect = {way for way in ways if self.curves[way].is_perfect(weight)}
