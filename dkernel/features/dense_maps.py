@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from dkernel import kernels
 from dkernel.errors import UnsupportedError
 from dkernel.features.base import Coordinates, FeatureMap, map_from
+from dkernel.numerics.array_record import arrays_under
 from dkernel.numerics.tiling import TILE_COMPONENTS
 
 # Their float64 coefficients are 128 MiB; a list of the tiles of more than that would never end.
@@ -76,7 +78,7 @@ class PlainMap(FeatureMap):
         if "inner" in spec:
             values["inner"] = map_from(spec["inner"], arrays)
         if "maps" in spec:
-            values["maps"] = [map_from(each, _arrays_of_part(i, arrays)) for i, each in enumerate(spec["maps"])]
+            values["maps"] = [map_from(each, arrays_under(f"{i}.", arrays)) for i, each in enumerate(spec["maps"])]
         return cls(*(values[IN_FILES.get(name, name)] for name in cls.arguments))
 
 
@@ -85,10 +87,6 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, FeatureMap):
         return value.spec()
     return [_as_json(each) for each in value] if isinstance(value, list | tuple) else value
-
-
-def _arrays_of_part(i: int, arrays: Mapping[str, NDArray]) -> dict[str, NDArray]:
-    return {name.removeprefix(f"{i}."): array for name, array in arrays.items() if name.startswith(f"{i}.")}
 
 
 class TiledMap(PlainMap):
@@ -119,7 +117,7 @@ class WholeMap(PlainMap):
     def _components(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
         """Compute all components of a block, (n, n_components), in its dtype, float32 or float64."""
 
-    @property
+    @cached_property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
         return tuple(in_groups(self.n_components))
 

@@ -59,7 +59,7 @@ class MonomialMap(TiledMap):
     def text(self) -> str:
         return "none" if self.most == 0 else self.kind  # the monomial of degree 0 alone, a constant
 
-    @property
+    @cached_property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
         return tuple((first, 1, width) for first, (_, _, width) in self._starts.items())
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from dkernel.data.group_words import group_words
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.model.local_width import LocalWidth
+from dkernel.numerics.array_record import arrays_under
 from dkernel.numerics.array_types import F64
 
 GroupName = bool | int | float | str
@@ -205,7 +206,7 @@ class Conformal:
     @classmethod
     def build(cls, arrays: Mapping[str, NDArray[Any]], groups: Sequence[GroupName]) -> "Conformal":
         """The table again, from `arrays`."""
-        width = {name.removeprefix("width."): a for name, a in arrays.items() if name.startswith("width.")}
+        width = arrays_under("width.", arrays)
         return cls(
             arrays["scores"],
             arrays["mass"],

@@ -36,6 +36,7 @@ from dkernel.model.tensor_file import (
     read_tensors,
     write_tensors,
 )
+from dkernel.numerics.array_record import arrays_under
 from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.version import __version__
 
@@ -219,9 +220,6 @@ def _array_names(model: Model) -> set[str]:
 
 
 def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], file_name: str) -> Model:
-    def select_arrays(part: str) -> dict[str, NDArray[Any]]:
-        return {name.removeprefix(part): array for name, array in arrays.items() if name.startswith(part)}
-
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not all_finite(array):
             raise _no_model(file_name, f"a value in {name!r} is not finite.")
@@ -234,22 +232,22 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], file
         file_name,
     )
     recipe = SettledRecipe(Recipe.from_dict(document["recipe"]))
-    kind, variance, conformal = recipe.curve, select_arrays("variance."), select_arrays("conformal.")
+    kind, variance, conformal = recipe.curve, arrays_under("variance.", arrays), arrays_under("conformal.", arrays)
     model = Model(
         recipe=recipe,
-        scaling=Scaling.build(document["scaling"], select_arrays("scaling.")),
-        map=map_from(document["map"], select_arrays("map.")),
+        scaling=Scaling.build(document["scaling"], arrays_under("scaling.", arrays)),
+        map=map_from(document["map"], arrays_under("map.", arrays)),
         coef=arrays["coef"],
         intercept=arrays["intercept"],
         classes=_classes_from_json(document["classes"], file_name),
-        columns=_columns_from_json(document["columns"]),
+        columns=columns,
         label=document["label"],
         facts=document["facts"],
-        calibration=None if kind is None else CALIBRATIONS[kind].build(select_arrays("calibration.")),
+        calibration=None if kind is None else CALIBRATIONS[kind].build(arrays_under("calibration.", arrays)),
         variance=Variance.build(variance) if variance else None,
         conformal=Conformal.build(conformal, document["conformal"]["groups"]) if "conformal" in document else None,
         encoding=encoding,
-        local=local_machine(document["local"], select_arrays("local.")) if "local" in document else None,
+        local=local_machine(document["local"], arrays_under("local.", arrays)) if "local" in document else None,
     )
     for last in (
         max(selection.at)

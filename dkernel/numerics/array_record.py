@@ -1,10 +1,15 @@
-"""Dataclasses of arrays alone, as model files hold them."""
+"""Dataclasses of arrays alone, and parts of named arrays, as model files hold them."""
 
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Self
 
 from numpy.typing import NDArray
+
+
+def arrays_under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The arrays whose names begin with a prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 class ArrayRecord:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from dkernel.kernels.landmark_columns.wide import WideColumns, product_columns
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.fused.products import is_whole, product_walks
 from dkernel.numerics.random_streams import stream
-from dkernel.numerics.tiling import TILE_COMPONENTS, cos_turns_inplace, sincos_turns_inplace
+from dkernel.numerics.tiling import cos_turns_inplace, sincos_turns_inplace
 
 FORMS = ("pairs", "offset", "exponential")
 MOST_DRAWN = 2**28  # frequencies of a model file that go by their seed
@@ -114,9 +113,7 @@ class FourierMap(FeatureMap):
 
     @cached_property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
-        tiles = 2 if self.pairs else 1
-        widths = self.projection.widths(TILE_COMPONENTS // tiles)
-        return tuple((tiles * first, tiles, w) for first, w in zip(accumulate([0, *widths]), widths, strict=False))
+        return self.projection.groups(2 if self.pairs else 1)
 
     @cached_property
     def panels(self) -> PackedComponents | None:

@@ -81,7 +81,7 @@ class MaclaurinMap(TiledMap):
         signs = rng.integers(0, 2, (needed, n_in)).astype(bool)
         return cls(kernel, counts, weights, signs, exact)
 
-    @property
+    @cached_property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
         return tuple((first, 1, width) for first, (_, _, _, width) in self._starts.items())
 

@@ -11,6 +11,7 @@ be measured (see LEAST_COORDINATES). Frequencies of Fastfood follow the law exac
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +24,7 @@ from dkernel.kernels import Kernel
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.fused.products import supports_products
 from dkernel.numerics.random_streams import stream
+from dkernel.numerics.tiling import TILE_COMPONENTS
 
 FAST = ("structured", "fastfood")
 """Samplings that are made of Hadamard transforms."""
@@ -46,6 +48,11 @@ class Projection(FromArguments, ABC):
     def widths(self, most: int) -> list[int]:
         """Numbers of frequencies that each `fill` writes, in their order; `most` where the projection can choose."""
         return [min(most, self.m - first) for first in range(0, self.m, most)]
+
+    def groups(self, tiles: int) -> tuple[tuple[int, int, int], ...]:
+        """Groups of a map that makes so many tiles of each frequency: their first component, tiles, width."""
+        widths = self.widths(TILE_COMPONENTS // tiles)
+        return tuple((tiles * first, tiles, w) for first, w in zip(accumulate([0, *widths]), widths, strict=False))
 
     def rows(self, X: NDArray) -> NDArray[np.float32]:
         """Prepare ROWS rows for `fill`, float32."""

@@ -1,7 +1,7 @@
 """Random ReLU features: a layer of random neurons, whose kernel is the arc-cosine kernel."""
 
 from collections.abc import Mapping
-from itertools import accumulate
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from dkernel.features.base import in_tiles
 from dkernel.features.dense_maps import PlainMap, same_dtype
 from dkernel.features.random.projections import FAST, Projection, draw_projection
 from dkernel.kernels import ArcCosine, Gaussian, Kernel
-from dkernel.numerics.tiling import TILE_COMPONENTS
 
 NORMAL = Gaussian(gamma=0.5)  # its spectral law is the standard normal one
 
@@ -41,9 +40,6 @@ class ReluMap(PlainMap):
             raise UnsupportedError(f"{kernel!r} has no ReLU features; ArcCosine has. Use features='nystrom'.")
         self.kernel, self.order, self.projection = kernel, kernel.order, projection
         self.n_in, self.n_components = projection.p, projection.m
-        widths = projection.widths(TILE_COMPONENTS)
-        firsts = accumulate([0, *widths])
-        self._groups = tuple((first, 1, width) for first, width in zip(firsts, widths, strict=False))
 
     @classmethod
     def draw(cls, kernel: Kernel, n_in: int, n_components: int, seed: int, sampling: str = "auto") -> "ReluMap":
@@ -52,9 +48,9 @@ class ReluMap(PlainMap):
             raise RecipeError(f"n_components={n_components}: a layer has at least 1 neuron.")
         return cls(kernel, draw_projection(NORMAL, n_in, n_components, seed, sampling))
 
-    @property
+    @cached_property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
-        return self._groups
+        return self.projection.groups(1)
 
     @property
     def whitening(self) -> float:

@@ -12,11 +12,12 @@ from dkernel.kernels.landmark_columns.base import FARTHEST
 from dkernel.model.local.base import LocalMachine
 from dkernel.model.local.cells import SMOOTHNESS, Cell, pack_cells, unpack_cells
 from dkernel.model.local.partition import CellTree
+from dkernel.numerics.array_record import ArrayRecord
 from dkernel.numerics.array_types import F32, F64
 
 
 @dataclass(frozen=True, eq=False)
-class CellInputs:
+class CellInputs(ArrayRecord):
     """The function from rows of features to the rows of cells.
 
     Parameters
@@ -118,10 +119,9 @@ class CellMachine(LocalMachine):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         parts = {name: getattr(self, name) for name in ("roots", "Z", "coef", "ends", "lengths", "unit")}
-        return {"center": self.inputs.center, "factor": self.inputs.factor, **self.tree.arrays(), **parts}
+        return {**self.inputs.arrays(), **self.tree.arrays(), **parts}
 
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        inputs = CellInputs(arrays["center"], arrays["factor"])
         parts = {name: arrays[name] for name in ("roots", "Z", "coef", "ends", "lengths", "unit")}
-        return cls(inputs, CellTree.build(arrays), nu=float(spec["nu"]), **parts)
+        return cls(CellInputs.build(arrays), CellTree.build(arrays), nu=float(spec["nu"]), **parts)
