@@ -19,9 +19,8 @@ from pathlib import Path
 from dkernel.cli.help import group_options
 from dkernel.cli.train import train_command
 from dkernel.model.local_settings import Cells, Grids
-from tests.processes import environment
+from tests.processes import ROOT, environment
 
-ROOT = Path(__file__).parents[1]
 FOLDERS = ("dkernel", "scripts", "tests")
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for name in FOLDERS for path in (ROOT / name).rglob("*.md"))]
 ALL_PAGES = [*PAGES, "deploy/README.md"]  # whose blocks tests/deploy checks: they need clusters

@@ -39,7 +39,6 @@ OF_FRAMES = {
     "DummyEncoder": ([*NUMBERS, "c"], [steps.Categorizer(), steps.DummyEncoder()]),
     "OrdinalEncoder": ([*NUMBERS, "c"], [steps.Categorizer(), steps.OrdinalEncoder()]),
 }
-VOTING = BlockwiseVotingClassifier(SGDClassifier(), classes=[0, 1])
 FAILS = {
     "RobustScaler": lambda: steps.RobustScaler().fit(DDF[NUMBERS]),
     "ColumnTransformer": lambda: make_column_transformer((steps.StandardScaler(), NUMBERS)).fit_transform(DDF),

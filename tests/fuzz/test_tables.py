@@ -3,7 +3,6 @@
 Within 2e-5 of the largest score: coefficients that cancel each other leave rounding, and float32 is too coarse for it.
 """
 
-import warnings
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +26,7 @@ from tests.fuzz.commands import command
 from tests.fuzz.tables import KINDS, NAMES, PLAIN, make_table, tables
 from tests.model.export.feeds import feed
 
+pytestmark = pytest.mark.filterwarnings("ignore")  # as in the commands
 TOLERANCE = 2e-5
 SETTINGS = [
     {},
@@ -59,13 +59,11 @@ def run(*words):
 
 
 @pytest.fixture(autouse=True, scope="module")
-def quiet():
-    with warnings.catch_warnings(), dask.config.set(scheduler="synchronous"):
-        warnings.simplefilter("ignore")
+def in_turn():
+    with dask.config.set(scheduler="synchronous"):
         yield
 
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("batches")
 @examples(5)
 @given(ODD)
@@ -88,7 +86,6 @@ def test_every_way_to_give_rows_says_the_same(table):
     check(ask(X), ways)
 
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("batches")
 @examples(5)
 @given(SEVEN, st.sampled_from(SETTINGS))

@@ -43,9 +43,9 @@ def draw(seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(seed))
 
 
-def draw_sparse(n: int = N + NEW) -> tuple[sp.csr_matrix, NDArray[np.int64]]:
+def draw_sparse() -> tuple[sp.csr_matrix, NDArray[np.int64]]:
     """Sparse rows of 5,000 columns, 12 of them stored, and which half of the columns most of these are in."""
-    rng = draw(13)
+    rng, n = draw(13), N + NEW
     y = rng.integers(0, 2, n)
     columns = rng.integers(0, 300, (n, 12)) + 2500 * (rng.random((n, 12)) < np.where(y, 0.7, 0.3)[:, None])
     X = sp.csr_matrix((np.ones(12 * n, np.float32), columns.ravel(), np.arange(n + 1) * 12), shape=(n, 5000))

@@ -21,8 +21,6 @@ from tests.model.test_model_file import a_model
 from tests.model.test_model_file_damage import raw_file
 from tests.processes import environment
 
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture
 def path(tmp_path):

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from pathlib import Path
 
 import numba
 import numpy as np
@@ -13,8 +12,6 @@ import pytest
 
 from dkernel.numerics import loops, machine_code, tiling
 from tests.processes import environment
-
-ROOT = Path(__file__).parents[2]
 
 
 def doubled(x):

@@ -14,7 +14,7 @@ from dkernel.solvers.gram import FoldedGram, Gram
 from dkernel.solvers.objective import Objective
 from dkernel.solvers.preconditioner import factorize, ridge_for
 from dkernel.solvers.targets import Targets
-from dkernel.streaming.kept_block import cut_rows
+from dkernel.streaming.schedule import RowSlice
 
 KERNEL, ROWS = Gaussian(gamma=0.02), 1500
 
@@ -31,7 +31,7 @@ def rows_of(p, seed=0):
 
 
 def grams(map, X):
-    objective, block, (piece,) = problem_of(map), Block(X, np.zeros(ROWS), None), cut_rows(ROWS, ROWS)
+    objective, block, piece = problem_of(map), Block(X, np.zeros(ROWS), None), RowSlice.whole(ROWS)
     quickly, exactly = Gram(objective), FoldedGram(objective, 1)
     found = quickly.finish(quickly.step(block, piece, None))
     return found.gram / ROWS, exactly.finish(exactly.step(block, piece, None))[0].gram / ROWS

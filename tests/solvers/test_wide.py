@@ -192,11 +192,11 @@ def made_gram(F):
     from dkernel.solvers.gram import FoldedGram
     from dkernel.solvers.objective import Objective
     from dkernel.solvers.targets import Targets
-    from dkernel.streaming.kept_block import cut_rows
+    from dkernel.streaming.schedule import RowSlice
 
     columns = ScaledComponents(Scaling("none", np.zeros(31), np.ones(31)), NystromMap(*kernel_and_landmarks(F)))
     objective = Objective(columns, parse_loss("squared"), Targets(None))
-    (piece,) = cut_rows(len(F), len(F))
+    piece = RowSlice.whole(len(F))
     statistic = FoldedGram(objective, 1)
     return statistic.finish(statistic.step(Block(F, np.zeros(len(F)), None), piece, None))[0].gram
 

@@ -1,6 +1,5 @@
 """A small fit of 20 rounds, for the tests that stop it, and what they ask of it."""
 
-import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +32,3 @@ def fit(folder, executor=None, *, recipe=RECIPE, source=None, every=EVERY, resum
 def digest(result, folder: Path):
     """sha256 of the model's file."""
     return model_file.save(result.model, folder / "model.safetensors")
-
-
-def digest_of_file(path: Path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -10,7 +10,6 @@ import pytest
 
 from tests.processes import environment
 
-ROOT = Path(__file__).resolve().parents[2]
 MIB = 2**20
 
 pytestmark = [

@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numba
@@ -19,7 +18,6 @@ from dkernel.numerics.fused import gradient, instructions, processor, products, 
 from dkernel.numerics.loops import FLAGS, called
 from tests.processes import environment
 
-ROOT = Path(__file__).parents[3]
 KINDS = {"AVX-512": processor.AVX512, "AVX2": processor.AVX2, "NEON": processor.NEON}
 MACHINES = {
     "AVX-512": ("x86_64-unknown-linux-gnu", "skylake-avx512", r"vfmadd\w+p[sd].*zmm"),

@@ -37,11 +37,6 @@ def noted_square(folder, i, seconds):
     return i * i
 
 
-def named(state, items, i):
-    assert state["name"]
-    return items[i]
-
-
 def refuse(folder):
     note(folder, "refuse")
     raise DataError("train.csv, row 17: the value nan is not finite.")
@@ -102,8 +97,3 @@ def weighed(i, arrays, mapping):
 def spec(key):
     """Whether the scheduler could make `key` again."""
     return lambda dask_scheduler: dask_scheduler.tasks[key].run_spec is not None
-
-
-def together(blocks, coefficients, held):
-    """What a call was given, and the process that it ran in."""
-    return [int(x) for block in blocks for x in block], coefficients.tolist(), held.get("name"), os.getpid()
