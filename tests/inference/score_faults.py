@@ -17,6 +17,7 @@ import shutil
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -57,8 +58,12 @@ def in_child(function, *args) -> int:
     """Call a function in a child process; the number of the child."""
     child = os.fork()
     if not child:
-        function(*args)
-        os._exit(0)
+        try:
+            function(*args)
+            os._exit(0)
+        finally:
+            traceback.print_exc()
+            os._exit(1)
     return child
 
 
@@ -140,24 +145,26 @@ def kill(folder: Path, each: int, before: str, name: str) -> dict:
     known = {complete: "complete", state(path): "before"}
     watcher = in_child(watch, path, seen)
     report: dict = {"steps": 0, "wrong": [], "reworked": [], "states": []}
-    for step in range(1, 10_000, each):
-        status = ended(in_child(score, path, step, log))
-        found = state(path)
-        done = len(ROWS) if found == complete else count_finished(place)
-        log.write_text("")
-        again = ended(in_child(score, path, 0, log))
-        left = [p.name for p in place.iterdir() if p.name not in (name, f".{name}.manifest.json")]
-        report["states"].append(known.get(found, "partial"))
-        if status not in (0, 9) or again != 0 or state(path) != complete or left:
-            report["wrong"].append([step, status, again, state(path), left])
-        if len(log.read_text()) != len(ROWS) - done:
-            report["reworked"].append([step, done, len(log.read_text())])
-        report["steps"] += 1
-        if status == 0:
-            break
-        prepare()
-    (seen / "stop").touch()
-    ended(watcher)
+    try:
+        for step in range(1, 10_000, each):
+            status = ended(in_child(score, path, step, log))
+            found = state(path)
+            done = len(ROWS) if found == complete else count_finished(place)
+            log.write_text("")
+            again = ended(in_child(score, path, 0, log))
+            left = [p.name for p in place.iterdir() if p.name not in (name, f".{name}.manifest.json")]
+            report["states"].append(known.get(found, "partial"))
+            if status not in (0, 9) or again != 0 or state(path) != complete or left:
+                report["wrong"].append([step, status, again, state(path), left])
+            if len(log.read_text()) != len(ROWS) - done:
+                report["reworked"].append([step, done, len(log.read_text())])
+            report["steps"] += 1
+            if status == 0:
+                break
+            prepare()
+    finally:
+        (seen / "stop").touch()
+        ended(watcher)
     report["states"] = sorted(set(report["states"]))
     return report | {"seen": sorted({known.get(p.name, "partial") for p in seen.iterdir() if p.name != "stop"})}
 

@@ -21,7 +21,7 @@ ROWS = ((3, 2), (4,), (1, 0, 1))
 class LinearModel:
     """Stands for a Model: the first features are the scores."""
 
-    training_moments = None
+    reading = training_moments = None
 
     def __init__(self, classes, outputs=1, logistic=False, shift=0.0):
         self.classes = None if classes is None else np.asarray(classes)
