@@ -72,6 +72,21 @@ def test_rejects_are_those_of_a_reader_that_follows_every_character(data, packed
         assert reason in found["reason"]
 
 
+WORDS = {"words": "x,b,t\n1,true,u\noops,false,v\n3,maybe,w\n4,true,z\n", "no words": "x,b,t\n1,true,u\n2,false,v\n"}
+
+
+@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize("kept_as", ["types", "numbers", "csv"])
+@pytest.mark.parametrize("keep", [("x",), ("b", "t"), "all"])
+def test_a_feature_that_is_kept_is_read_as_one_that_is_not(tmp_path, name, kept_as, keep):
+    (tmp_path / "k.csv").write_text(WORDS[name])
+    (plain, _, bad), (found, kept, refused) = (
+        read(tmp_path / "k.csv", ("x", "b"), keep=names, kept_as=kept_as, known=["t"]) for names in ((), keep)
+    )
+    np.testing.assert_array_equal(found, plain)
+    assert (refused, len(kept)) == (bad, len(plain))
+
+
 def test_lines_are_right_far_into_a_file_of_many_units(tmp_path):
     n, bad = 20_000, (0, 4_999, 5_000, 12_345, 19_999)
     rows = [f'{i},"t\n{i}"\n' if i % 7 == 0 else f"{i},t\n" for i in range(n)]

@@ -42,8 +42,10 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     headers = [_header(file, request) for file in files]
     tasks, known = [], known_numbers(request)
     label = None if request.label_as == "text" else request.label
+    features = frozenset(request.columns or ())
+    keep = tuple(name for name in request.keep if name not in features)  # a feature is read as one, kept or not
     for file, header in zip(files, headers, strict=True):
-        asked = (label, request.keep, request.scan_bytes, PIECE_ROWS, request.lenient, known, request.label_as)
+        asked = (label, keep, request.scan_bytes, PIECE_ROWS, request.lenient, known, request.label_as)
         tasks.append(file.task(scan, header, *asked))
     tables: list[FileSchema] = list(request.compute(*tasks))
     if label == request.label:
