@@ -101,7 +101,7 @@ def dtype_of_rows(X: Any) -> str:
         return "float64" if X.dtype == "float64" else "float32"
     if hasattr(X, "tocsr") or getattr(X, "ndim", 2) != 2:
         return "float32"
-    refuse_parts(X)
+    refuse_no_table(X)
     numbers = partial(_numbers, dtype="float64")
     try:
         if is_dask(X):

@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.errors import DataError
+from tests.estimators.test_fitted_attributes import ESTIMATORS
 
 N = 120
 
@@ -97,12 +98,22 @@ def test_a_column_of_numbers_that_holds_text_at_prediction_is_named():
         machine.predict(table(c="u", d="x"))
 
 
-def test_the_error_for_a_dict_names_the_call_to_use():
+class Hashing(dict):
+    """A dict of Python 3.12, in which slices have a hash: one is no key, and no longer of the wrong type."""
+
+    def __getitem__(self, key):
+        if isinstance(key, slice):
+            raise KeyError(key)
+        return super().__getitem__(key)
+
+
+@pytest.mark.parametrize("holder", [dict, Hashing])
+def test_the_error_for_a_dict_names_the_call_to_use(holder):
     columns = {"a": [1.0, 2.0, 3.0, 4.0], "s": ["u", "v", "u", "v"]}
     fitted = KernelClassifier("gaussian", gamma=1.0, n_components=4).fit(pd.DataFrame(columns), [0, 1, 0, 1])
-    for call in (lambda X: KernelClassifier().fit(X, [0, 1, 0, 1]), fitted.predict):
+    for call in (*(kind().fit for kind in ESTIMATORS), fitted.predict):
         with pytest.raises(DataError, match=r"pandas\.DataFrame\(X\)"):
-            call(columns)
+            call(holder(columns), *([[0, 1, 0, 1]] if call.__name__ == "fit" else []))
 
 
 @pytest.mark.parametrize("partitions", [0, 2])
