@@ -13,10 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import h5py
+import numcodecs
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zarr
 
 from dkernel.cli.diagnostics.follow import read_record
 from dkernel.data import open_source
@@ -104,7 +107,7 @@ def done_files(folder: Path) -> tuple[Path, Read]:
 
 def data(name: str, save: Callable[[Path], Any]) -> Callable[[Path], tuple[Path, Read]]:
     def make(folder: Path) -> tuple[Path, Read]:
-        path = folder / name
+        path = folder / name.partition("/")[0]
         save(path)
 
         def read() -> Any:
@@ -112,14 +115,23 @@ def data(name: str, save: Callable[[Path], Any]) -> Callable[[Path], tuple[Path,
                 source = open_source(path, scratch=folder / "scratch")
                 blocks = [block.X for unit in source.units for block in unit.task.compute(scheduler="sync")]
             except DKernelError as error:
-                if name in str(error) and not list((folder / "scratch").glob("*.part")):
+                if path.name in str(error) and not list((folder / "scratch").glob("*.part")):
                     raise
                 raise AssertionError(f"{name} is not named, or a part of a copy is left: {error}") from error
             return np.concatenate(blocks).tolist()
 
-        return path, read
+        return folder / name, read
 
     return make
+
+
+def hdf5(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", data=X, compression="gzip")
+
+
+def store(path: Path, codec: Any, version: int = 3) -> None:
+    zarr.create_array(path, data=X, compressors=codec, zarr_format=version, overwrite=True)
 
 
 X = np.arange(12.0).reshape(6, 2)
@@ -130,6 +142,11 @@ DATA = {
     "f.npy": lambda path: np.save(path, np.asfortranarray(X)),
     "a.npz": lambda path: np.savez(path, X=X),
     "p.npz": lambda path: np.savez_compressed(path, X=X),
+    "a.h5": hdf5,
+    "g.zarr/zarr.json": lambda path: store(path, zarr.codecs.GzipCodec()),
+    "g.zarr/c/0/0": lambda path: store(path, zarr.codecs.GzipCodec()),
+    "z.zarr/0.0": lambda path: store(path, numcodecs.Zlib(), 2),
+    "x.zarr/0.0": lambda path: store(path, numcodecs.LZMA(), 2),
     "a.csv.gz": lambda path: path.write_bytes(gzip.compress(TEXT, mtime=0)),
     "a.csv.bz2": lambda path: path.write_bytes(bz2.compress(TEXT)),
     "a.csv.xz": lambda path: path.write_bytes(lzma.compress(TEXT)),

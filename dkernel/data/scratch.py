@@ -16,7 +16,6 @@ import shutil
 import tempfile
 import uuid
 import zipfile
-import zlib
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -27,8 +26,9 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from dkernel.data.damage import explain_damage
 from dkernel.data.paths import File
-from dkernel.data.readers.npy import explain_npz_errors
+from dkernel.data.readers.npy import NO_NPZ
 from dkernel.errors import DataError, RecipeError
 from dkernel.numerics.validation import refuse_url
 
@@ -128,21 +128,12 @@ def _whole(file: File, here: str) -> Any:
 
 
 def _unpack_stream(file: File, packed: BinaryIO, out: BinaryIO) -> None:
-    try:
-        with _opener(file.compression)(packed) as plain:
-            if file.text_encoding:
-                _as_utf8(file, plain, out)
-            else:
-                shutil.copyfileobj(plain, out, _BUFFER)
-    except EOFError:
-        raise DataError(f"{file.name}: the compressed file is truncated.") from None
-    except (zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
-        raise DataError(f"{file.name}: the compressed file is damaged ({error}).") from None
-    except OSError as error:
-        # bz2 and Arrow's zstd report damage as an OSError without a number; one with a number is the disk's.
-        if error.errno is not None:
-            raise
-        raise DataError(f"{file.name}: the compressed file is truncated or damaged ({error}).") from None
+    damaged = explain_damage(file.name, "the compressed file is truncated or damaged")
+    with damaged, _opener(file.compression)(packed) as plain:
+        if file.text_encoding:
+            _as_utf8(file, plain, out)
+        else:
+            shutil.copyfileobj(plain, out, _BUFFER)
 
 
 def _as_utf8(file: File, plain: Any, out: BinaryIO) -> None:
@@ -165,7 +156,7 @@ def _opener(compression: str) -> Callable[[BinaryIO], Any]:
 
 def _unpack_npz(file: File, packed: BinaryIO, out: BinaryIO) -> None:
     with (
-        explain_npz_errors(file),
+        explain_damage(file.name, NO_NPZ),
         zipfile.ZipFile(packed) as source,
         zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as target,
     ):
@@ -181,7 +172,7 @@ def _is_packed(file: File) -> bool:
 def _is_packed_npz(file: File) -> bool:
     if file.suffix != ".npz":
         return False
-    with explain_npz_errors(file), file.open() as opened, zipfile.ZipFile(opened) as archive:
+    with explain_damage(file.name, NO_NPZ), file.open() as opened, zipfile.ZipFile(opened) as archive:
         return any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist())
 
 

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import UncheckedBlock
+from dkernel.data.damage import explain_damage
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, member, raw_of_members, table_of_members
-from dkernel.errors import DamagedFileError, DataError
+from dkernel.errors import DataError
 from dkernel.numerics.validation import RowDescriber
 
 
@@ -38,14 +39,9 @@ def read_part(file: File, part: FilePart, columns: ReadColumns, _: RowDescriber)
 
 @contextmanager
 def _open(file: File) -> Iterator[Any]:
-    try:
-        with ExitStack() as stack:
-            opened = file.path if file.local else stack.enter_context(file.open())
-            yield stack.enter_context(h5py.File(opened, "r"))
-    except OSError as error:
-        if error.errno is not None:
-            raise  # the disk's or the network's trouble: reading again may help
-        raise DamagedFileError(f"{file.name}: the file is truncated, damaged or no HDF5 ({error}).") from None
+    with explain_damage(file.name, "the file is truncated, damaged or no HDF5", KeyError), ExitStack() as stack:
+        opened = file.path if file.local else stack.enter_context(file.open())
+        yield stack.enter_context(h5py.File(opened, "r"))
 
 
 def _members(file: File, opened: Any) -> list[Member]:

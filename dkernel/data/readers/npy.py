@@ -1,13 +1,10 @@
 """NPY and uncompressed NPZ: the header says where the rows lie; a part is read by its byte range, local or remote."""
 
 import ast
-import errno
 import math
 import struct
 import zipfile
-import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -15,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import UncheckedBlock
+from dkernel.data.damage import explain_damage
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, is_run, matrix_columns, member, raw_of_members, table_of_members
 from dkernel.errors import DataError
 from dkernel.numerics.validation import RowDescriber
 
+NO_NPZ = "the file is truncated, damaged or no NPZ"
 _MAGIC = b"\x93NUMPY"
 _STRIP = 2**18  # bytes
 _MOST_HEADER = 2**20  # bytes: records of 50,000 columns need as many
@@ -80,7 +79,7 @@ def _arrays(file: File, opened: BinaryIO) -> dict[str, _Array]:
     if file.suffix == ".npy":
         return {"": _header(file, opened, 0, file.size)}
     arrays = {}
-    with explain_npz_errors(file):
+    with explain_damage(file.name, NO_NPZ):
         with zipfile.ZipFile(opened) as archive:
             infos = archive.infolist()
         for info in infos:
@@ -90,21 +89,6 @@ def _arrays(file: File, opened: BinaryIO) -> dict[str, _Array]:
             start = info.header_offset + _LOCAL_HEADER + name_length + extra_length
             arrays[info.filename.removesuffix(".npy")] = _header(file, opened, start, start + info.file_size)
     return arrays
-
-
-@contextmanager
-def explain_npz_errors(file: File) -> Iterator[None]:
-    """Say of a damaged NPZ that it is one, whatever the zip format's reader stumbles over."""
-    try:
-        yield
-    except DataError:
-        raise
-    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, RuntimeError, OverflowError) as error:
-        raise DataError(f"{file.name}: the file is truncated, damaged or no NPZ ({error}).") from None
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # of a place before the file's beginning
-            raise
-        raise DataError(f"{file.name}: the file is truncated, damaged or no NPZ ({error}).") from None
 
 
 def _header(file: File, opened: BinaryIO, start: int, stop: int) -> _Array:

@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 
 from dkernel.data.arrow import column_array, open_parquet, pick_rows
 from dkernel.data.block import UncheckedBlock
+from dkernel.data.damage import explain_damage
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import bytes_in, kind_of_type, raw_of_table, rows_without_text, texts_of_times
 from dkernel.data.readers.text_dates import no_dates
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
-from dkernel.errors import DamagedFileError, DataError
+from dkernel.errors import DataError
 from dkernel.numerics.validation import RowDescriber
 
 
@@ -89,20 +90,13 @@ def _check_nanoseconds(file: File, table: pa.Table, exact: pa.Table) -> None:
 
 @contextmanager
 def _open(file: File, unit: str = "us") -> Iterator[pq.ParquetFile]:
-    try:
-        with ExitStack() as stack:
-            if file.local:
-                yield stack.enter_context(open_parquet(file.path, unit))
-            else:
-                stream = stack.enter_context(file.open())
-                opened = pq.ParquetFile(stream, pre_buffer=True, coerce_int96_timestamp_unit=unit)
-                yield stack.enter_context(opened)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        if getattr(error, "errno", None) is not None:
-            raise  # the disk's or the network's trouble: reading again may help
-        raise DamagedFileError(
-            f"{file.name}: the file is truncated, damaged or no Parquet ({str(error).splitlines()[0]})."
-        ) from None
+    with explain_damage(file.name, "the file is truncated, damaged or no Parquet"), ExitStack() as stack:
+        if file.local:
+            yield stack.enter_context(open_parquet(file.path, unit))
+        else:
+            stream = stack.enter_context(file.open())
+            opened = pq.ParquetFile(stream, pre_buffer=True, coerce_int96_timestamp_unit=unit)
+            yield stack.enter_context(opened)
 
 
 def _look(file: File) -> FileSchema:
