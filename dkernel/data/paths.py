@@ -44,6 +44,7 @@ FORMATS = {
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 OTHER_ENDINGS = {
     "an archive: unpack it, and name the files in it": (".zip", ".tar", ".tgz", ".7z", ".rar"),
+    "compressed in a way that is not read: unpack it": (".lz4", ".snappy", ".sz", ".br", ".lzma"),
     "a text of any kind: rename it to .csv if it is a table with a delimiter": (".txt", ".dat", ".data", ".asc"),
     "JSON: write it as Parquet, as by pandas.read_json": (".json", ".jsonl", ".ndjson"),
     "a spreadsheet: save it as CSV, or as Parquet by pandas.read_excel": (".xlsx", ".xls", ".ods"),
@@ -286,7 +287,8 @@ class _Found:
         """Refuse a name under which there are no data, or a folder of folders."""
         if self.inner:
             raise DataError(
-                f"{self.text}: the folder holds folders ({self.inner[0]}); name the files by a glob, '{self.text}/*/*'."
+                f"{self.text}: the folder holds folders ({self.inner[0]}); name the files by a glob, "
+                f"'{self.text.rstrip('/')}/*/*'."
             )
         if self.paths:
             return
@@ -347,9 +349,6 @@ def _remote(url: str, options: dict[str, Any]) -> _Found:
     try:
         with explain_address(url, DataError):
             system, path = fsspec.core.url_to_fs(url, **options)
-    except OSError as error:  # of an archive that the address names
-        raise DataError(f"{url}: {_UNSEEN} ({error}).") from None
-    try:
         return _list_by(system, url, path)
     except (FileNotFoundError, PermissionError) as error:
         raise DataError(f"{url}: {_UNSEEN} ({error}).") from None

@@ -31,6 +31,7 @@ OBJECT_STORES = {
 }
 """Protocols of fsspec under which an object is there with all of its bytes or not at all."""
 _KEYS = re.compile(r"\b(s3|s3a|gs|gcs|r2)://[^/]*@")  # no name of a bucket has this sign
+_ARCHIVE = re.compile(r"(?:^|::)(?:zip|tar|libarchive)://")
 _HEADER_BYTES = 2**20  # that are fetched at one time of a file whose first bytes are read
 
 
@@ -279,7 +280,7 @@ def open_filesystem(url: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def explain_address(url: str, kind: type[DKernelError] = UnsupportedError) -> Iterator[None]:
-    """Refuse a URL that no file system takes, by an error of this kind, or with a key before the name of a bucket.
+    """Refuse a URL that no file system takes, by an error of this kind, of files in an archive, or with a key.
 
     Examples
     --------
@@ -292,12 +293,16 @@ def explain_address(url: str, kind: type[DKernelError] = UnsupportedError) -> It
             f"{url}: the address of a bucket holds no credentials. Give them to the client and the workers: variables "
             "such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role."
         )
+    if _ARCHIVE.search(url):
+        raise kind(f"{url}: this is an address in an archive: unpack it, and name the files in it.")
     try:
         yield
     except ImportError as error:
         extra = "pip install s3fs" if url.startswith(("s3://", "s3a://")) else "Install it with pip"
         raise kind(f"{url}: this kind of address needs a package that is missing ({error}). {extra}.") from None
-    except ValueError as error:
+    except OSError:
+        raise
+    except Exception as error:  # each file system has its own
         raise kind(f"{url}: this kind of address cannot be used ({error}).") from None
 
 

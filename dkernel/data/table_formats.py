@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from dkernel.data.store import explain_address
 from dkernel.errors import DataError
 
 _METADATA = ".metadata.json"
@@ -127,9 +128,10 @@ def _kind(folder: str, options: Mapping[str, Any]) -> str | None:
         import fsspec
 
         try:
-            system, root = fsspec.core.url_to_fs(folder, **options)
-        except (ImportError, ValueError, OSError):
-            return None  # explained where the files of the address are listed
+            with explain_address(folder, DataError):
+                system, root = fsspec.core.url_to_fs(folder, **options)
+        except Exception:  # explained where the files of the address are listed
+            return None
         isdir, names = system.isdir, partial(system.ls, detail=False)
     if root.endswith(_METADATA):
         return "an Iceberg"

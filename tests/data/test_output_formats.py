@@ -1,5 +1,6 @@
 """Each output format holds what it can, byte for byte, and names the column that it cannot."""
 
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -7,10 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dkernel.data.paths import COMPRESSIONS, FORMATS, OTHER_ENDINGS
 from dkernel.data.writers import formats
 from dkernel.data.writers.destination import Destination
 from dkernel.data.writers.formats import OUTPUT_FORMATS, choose_format
-from dkernel.errors import DataError
+from dkernel.errors import DataError, UnsupportedError
 
 JOB = {"model": "m1"}
 
@@ -93,3 +95,11 @@ def test_every_format_stages_and_assembles_the_same_bytes_twice(tmp_path, ending
 def test_the_ending_decides():
     names = ("a.parquet", "A.CSV", "a.npy", "a.zarr", "a", "a.b", "2024.01")
     assert [choose_format(Path(name)).ending for name in names] == [".parquet", ".csv", ".npy", ".zarr", "", "", ""]
+
+
+@pytest.mark.parametrize(
+    "ending", sorted({*FORMATS, *COMPRESSIONS, *chain(*OTHER_ENDINGS.values())} - {*OUTPUT_FORMATS})
+)
+def test_no_folder_has_the_name_of_a_file(ending):
+    with pytest.raises(UnsupportedError, match=rf"^a\{ending.upper()}: \{ending} files are not written"):
+        choose_format(Path(f"a{ending.upper()}"))

@@ -1,11 +1,13 @@
 """What the user names becomes files in a known order, or an error that says what is wrong."""
 
 import os
+import re
 from functools import partial
 from pathlib import Path
 
 import dask.array as da
 import dask.dataframe as dd
+import fsspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +15,8 @@ import pytest
 import dkernel
 from dkernel.data import open_source
 from dkernel.data.paths import expand
-from dkernel.errors import DataError, DKernelWarning
+from dkernel.data.writers.object_store import open_destination
+from dkernel.errors import DataError, DKernelError, DKernelWarning
 
 
 def names(found: list) -> list[str]:
@@ -75,7 +78,14 @@ def test_names_that_lead_nowhere(tmp_path: Path, given: str, match: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("ending", "match"), [("zip", "an archive: unpack"), ("txt", "rename"), ("jsonl", "read_json"), ("xlsx", "as CSV")]
+    ("ending", "match"),
+    [
+        ("zip", "an archive: unpack"),
+        ("csv.lz4", "compressed in a way"),
+        ("txt", "rename"),
+        ("jsonl", "read_json"),
+        ("xlsx", "as CSV"),
+    ],
 )
 def test_a_file_of_another_well_known_kind_is_named(tmp_path: Path, ending: str, match: str) -> None:
     (tmp_path / f"a.{ending}").write_bytes(b"1")
@@ -140,9 +150,35 @@ def test_a_file_that_is_named_twice_is_told_of(tmp_path):
         expand(str(tmp_path))
 
 
-def test_an_archive_that_is_not_there_is_bad_data(tmp_path):
-    with pytest.raises(DataError, match="no such file, folder or bucket"):
-        expand(f"zip://x.csv::{tmp_path}/nothing.zip")
+@pytest.mark.parametrize(
+    "address", ["zip://x.csv::{}", "tar://*.csv::{}", "simplecache::zip://x.csv::{}", "zip://x.csv"]
+)
+@pytest.mark.parametrize("content", [None, b"", b"PK damaged"])
+def test_an_address_in_an_archive_is_refused_whatever_the_archive_is(address, content, tmp_path):
+    if content is not None:
+        (tmp_path / "a.zip").write_bytes(content)
+    with pytest.raises(DataError, match="an address in an archive: unpack it"):
+        open_source(address.format(tmp_path / "a.zip"))
+
+
+@pytest.mark.parametrize("address", ["reference://x.csv", "dir://x.csv", "zip://x.csv"])
+def test_what_no_address_alone_opens_is_refused_at_each_door(address):
+    for door in (open_source, open_destination):
+        with pytest.raises(DKernelError, match=r"this kind of address cannot be used|an address in an archive"):
+            door(address)
+
+
+@pytest.mark.parametrize("end", ["", "/", "//"])
+@pytest.mark.parametrize("begin", ["{}", "memory://folders"])
+def test_the_glob_of_a_message_can_be_given(begin, end, tmp_path):
+    fsspec.filesystem("memory").pipe_file("/folders/in/a.csv", b"x\n1\n")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("x\n1\n")
+    with pytest.raises(DataError) as refused:
+        expand(begin.format(tmp_path) + end)
+    found = re.search(r"by a glob, '(.*)'\.$", str(refused.value))[1]
+    assert "//" not in found.removeprefix("memory://")
+    assert names(expand(found)) == ["a.csv"]
 
 
 @pytest.mark.parametrize(

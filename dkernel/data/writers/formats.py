@@ -233,7 +233,7 @@ def choose_format(path: Path) -> Format:
     if ending in _KNOWN_ENDINGS - OUTPUT_FORMATS.keys():
         raise UnsupportedError(
             f"{path.name}: {ending} files are not written. Choose a name that ends in .parquet, .csv, .npy or .zarr, "
-            "or a name without an ending for a folder of Parquet files."
+            "or a name without the ending of a file for a folder of Parquet files."
         )
     form = OUTPUT_FORMATS.get(ending, OUTPUT_FORMATS[""])
     form.ready()
