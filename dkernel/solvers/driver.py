@@ -149,12 +149,10 @@ class Solver(StateMachine[S, SolverResult]):
         kind, key = type(statistic).__name__, f"{self.key}-{name}"
         if kind not in self._handles:  # every reading of a solver needs it again
             self._handles[kind] = executor.keep(statistic, f"{self.key}-{kind}")
-        broadcast = executor.keep(value, key)
-        total = problem.reader.fold(
-            statistic, problem.pieces, key, problem.run.progress, handle=self._handles[kind], broadcast=broadcast
-        )
-        executor.release([broadcast])
-        return total
+        with executor.broadcast(value, key) as broadcast:
+            return problem.reader.fold(
+                statistic, problem.pieces, key, problem.run.progress, handle=self._handles[kind], broadcast=broadcast
+            )
 
     def judge(self, v: F64, name: str) -> LossSums | None:
         """Loss and right answers on the holdout, for each group of heads of v; None where there is none."""

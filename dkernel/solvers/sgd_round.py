@@ -249,14 +249,12 @@ class SGD:
         """
         groups = self._by_objective(states)
         coefficients = [each.coefficients(some) for each, some in zip(self.objectives, groups, strict=True)]
-        key, executor = f"{self.key}-{name}", self.rows.executor
-        broadcast = executor.keep(coefficients, key)
-        with ThreadPoolExecutor(1) as meanwhile:
+        key = f"{self.key}-{name}"
+        with self.rows.executor.broadcast(coefficients, key) as broadcast, ThreadPoolExecutor(1) as meanwhile:
             pulls = meanwhile.submit(self._pulls, groups)  # M v, here, while the workers sum the gradient
             totals = self.rows.reduce(
                 self.statistic, pieces, key, following=following, handle=self._handle, broadcast=broadcast
             )
-        executor.release([broadcast])
         parts = zip(self.objectives, groups, totals, pulls.result(), strict=True)
         after = [each.step(some, total, pull, rounds, factor) for each, some, total, pull in parts]
         return [state for some in after for state in some], totals

@@ -67,18 +67,21 @@ def sketch_covariance(
     n = len(X)
     root = np.ones((n, 1), np.float32) if weight is None else np.sqrt(weight)
     rank = choose_rank(coordinates.n, n)
-    columns = executor.keep(objective.components, f"{key}-columns")
-    rows = executor.keep((X, root), f"{key}-sketched")
     ends = [(at, min(n, at + SKETCH_STRIP)) for at in range(0, n, SKETCH_STRIP)]
-    strips = [
-        Call(f"{key}-range-{at}", _make_strip, (columns, rows, (at, end), objective.seed, rank)) for at, end in ends
-    ]
-    Q = root * np.linalg.qr(np.concatenate(list(_in_waves(executor, strips))))[0]
-    basis = executor.keep(np.ascontiguousarray(Q.T, dtype=np.float32), f"{key}-basis")
-    cut = cut_slices(objective.components.groups)
-    calls = [Call(f"{key}-slice-{i}", _make_columns, (columns, rows, basis, groups)) for i, groups in enumerate(cut)]
-    slices = [_to_coordinates(coordinates, i, part) for i, part in enumerate(_in_waves(executor, calls))]
-    executor.release([columns, rows, basis])
+    with (
+        executor.broadcast(objective.components, f"{key}-columns") as columns,
+        executor.broadcast((X, root), f"{key}-sketched") as rows,
+    ):
+        strips = [
+            Call(f"{key}-range-{at}", _make_strip, (columns, rows, (at, end), objective.seed, rank)) for at, end in ends
+        ]
+        Q = root * np.linalg.qr(np.concatenate(list(_in_waves(executor, strips))))[0]
+        with executor.broadcast(np.ascontiguousarray(Q.T, dtype=np.float32), f"{key}-basis") as basis:
+            calls = [
+                Call(f"{key}-slice-{i}", _make_columns, (columns, rows, basis, groups))
+                for i, groups in enumerate(cut_slices(objective.components.groups))
+            ]
+            slices = [_to_coordinates(coordinates, i, part) for i, part in enumerate(_in_waves(executor, calls))]
     slices.append(np.ascontiguousarray(Q.sum(axis=0, dtype=np.float64)[:, None], dtype=np.float32))
     assert isinstance(coordinates.metric, float)
     return Sketch.of(slices, coordinates.metric, float(np.sum(root**2, dtype=np.float64)))

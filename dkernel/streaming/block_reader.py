@@ -312,7 +312,11 @@ class BlockReader:
                 for call, handle in zip(self._unfinished, new, strict=True)
             ]
 
-        summaries = list(chain.from_iterable(self._of_groups(calls, progress)))
+        try:
+            summaries = list(chain.from_iterable(self._of_groups(calls, progress)))
+        except BaseException:
+            self.executor.release(handles)
+            raise
         self._unfinished = []
         return handles, summaries
 

@@ -1,6 +1,7 @@
 """A block in memory, whose pieces are summed like those of a source."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from dkernel.data.block import Block
@@ -57,12 +58,11 @@ class KeptBlock:
         size : rows of a piece
         """
         key = f"{self.key}-{name}"
-        handle = self.executor.keep(statistic, f"{key}-{type(statistic).__name__}")
-        broadcast = None if value is None else self.executor.keep(value, key)
-        try:
+        with (
+            self.executor.broadcast(statistic, f"{key}-{type(statistic).__name__}") as handle,
+            nullcontext() if value is None else self.executor.broadcast(value, key) as broadcast,
+        ):
             return self.reduce(statistic, cut_rows(self.n, size), key, handle=handle, broadcast=broadcast)
-        finally:
-            self.executor.release([handle] if broadcast is None else [handle, broadcast])
 
 
 def cut_rows(n: int, size: int) -> tuple[RowSlice, ...]:

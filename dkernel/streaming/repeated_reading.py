@@ -7,6 +7,7 @@ call has which rows. The state of a row (its scores so far) stays in the process
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Generic, TypeVar
 
 from dkernel.data.block import Block
@@ -80,7 +81,7 @@ class RepeatedReading:
         statistic: ExactStatistic[T],
         handle: Handle,
         broadcast: Handle,
-        restore: Callable[[], Handle],
+        restore: Callable[[], AbstractContextManager[Handle]],
         key: str,
         advance: Callable[[int], None],
         last: bool,
@@ -90,7 +91,7 @@ class RepeatedReading:
         Parameters
         ----------
         handle, broadcast : handles of the statistic and of the value that its methods get
-        restore : makes the broadcast for pieces whose state is lost
+        restore : broadcasts the value for pieces whose state is lost
         key : made of the content of everything that decides the result
         advance : called with the rows of each window
         last : whether no reading follows this one
@@ -110,13 +111,12 @@ class RepeatedReading:
             lost = {number for _, numbers in answers for number in numbers}
             if lost:
                 again = [piece for unit in window for piece in self._pieces[unit] if piece.number in lost]
-                whole = restore()
-                more = [
-                    self._call(f"{key}-again-{some[0].number}", handle, whole, some, at)
-                    for at, some in self._deal(again)
-                ]
-                answers = [*answers, *executor.compute(more)[0]]
-                executor.release([whole])
+                with restore() as whole:
+                    more = [
+                        self._call(f"{key}-again-{some[0].number}", handle, whole, some, at)
+                        for at, some in self._deal(again)
+                    ]
+                    answers = [*answers, *executor.compute(more)[0]]
             for total, _ in answers:
                 totals = [statistic.merge(totals[0], total)] if totals else [total]
             advance(sum(piece.n for unit in window for piece in self._pieces[unit]))

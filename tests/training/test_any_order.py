@@ -1,4 +1,7 @@
-"""Any order of the results and any subset of lost tasks: what is learned has the bytes of the serial loop."""
+"""Any order of the results and any subset of lost tasks: what is learned has the bytes of the serial loop.
+
+And after a step that fails, the executor keeps nothing.
+"""
 
 import sys
 from dataclasses import replace
@@ -124,6 +127,56 @@ def test_any_order_and_any_loss_is_the_serial_loop(name, seed, tmp_path, monkeyp
     made, statistics = digest(name, seed)
     assert made == digest(name)[0]
     assert seed % 2 or statistics >= set(JOBS[name][1].split())
+
+
+class StepError(Exception):
+    """The error of a step."""
+
+
+class FailingExecutor(SerialExecutor):
+    """Fails after a number of calls, and knows which values nobody has released."""
+
+    def __init__(self, calls):
+        super().__init__()
+        self.calls, self.left = calls, []
+
+    def compute(self, calls, ahead=(), read_on=()):
+        self.calls -= len(calls)
+        if self.calls < 0:
+            raise StepError
+        results, handles = super().compute(calls, ahead, read_on)
+        self.left += handles
+        return results, handles
+
+    def keep(self, value, key):
+        self.left.append(super().keep(value, key))
+        return self.left[-1]
+
+    def leave(self, calls):
+        handles = super().leave(calls)
+        self.left += handles
+        return handles
+
+    def release(self, handles):
+        gone = [getattr(handle, "whole", handle) for handle in handles]
+        self.left = [handle for handle in self.left if not any(handle is each for each in gone)]
+
+
+FAILS = ("psgd", "wide", "normal", "pcg", "grids", "cells")  # each way to give a value to the workers; others are slow
+OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in JOBS if name not in FAILS]
+
+
+@pytest.mark.parametrize("name", [*FAILS, *OTHERS])
+def test_a_step_that_fails_leaves_nothing(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    whole = FailingExecutor(10**9)
+    JOBS[name][0](whole)
+    assert whole.left == []
+    for eighths in (1, 4, 6, 7):
+        failing = FailingExecutor((10**9 - whole.calls) * eighths // 8)
+        with pytest.raises(StepError):
+            JOBS[name][0](failing)
+        assert failing.left == []
 
 
 def test_every_statistic_has_a_job():

@@ -229,6 +229,15 @@ class Executor(ABC):
         """Send `value` once to every process that needs it; `key` is made from its content."""
         return LocalHandle(value)
 
+    @contextmanager
+    def broadcast(self, value: Any, key: str) -> Iterator[Handle]:
+        """Keep `value` until the block ends, also by an error; see `keep`."""
+        handle = self.keep(value, key)
+        try:
+            yield handle
+        finally:
+            self.release([handle])
+
     def leave(self, calls: Sequence[Call]) -> list[Handle]:
         """Start the calls, and leave their results where they are computed; return handles for other calls."""
         return [LocalHandle(value) for value in self.compute(calls)[0]]

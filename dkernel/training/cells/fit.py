@@ -118,15 +118,13 @@ def judge_settings(
     -------
     weight of each validation row, its loss without cells, and its loss with them, float64 (3, rows)
     """
-    handle = executor.keep(fitter, f"{key}-judge-problem")  # its cells are smaller than those of the fit
     name = "-".join(map(str, astuple(settings)))
-    calls = [
-        Call(f"{key}-judge-{part}-{name}", judge_task, (handle, list(runs), part, numbers[part], settings))
-        for part, runs in parts.items()
-    ]
-    judged = executor.compute(calls)[0]
-    executor.release([handle])
-    return np.concatenate(judged, axis=1)
+    with executor.broadcast(fitter, f"{key}-judge-problem") as handle:  # its cells are smaller than those of the fit
+        calls = [
+            Call(f"{key}-judge-{part}-{name}", judge_task, (handle, list(runs), part, numbers[part], settings))
+            for part, runs in parts.items()
+        ]
+        return np.concatenate(executor.compute(calls)[0], axis=1)
 
 
 FittedCells = tuple[CellMachine, list[dict[str, Any]]]

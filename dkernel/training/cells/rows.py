@@ -109,16 +109,15 @@ class SortedRows:
             for piece in residual.pieces:
                 inside.setdefault(piece.range.unit, []).append(piece)
             residual.run.progress.phase("sort rows to cells", self._n)
-            handle = self.executor.keep(self._router, f"{self.key}-router")
             disk = residual.run.disk_folder(self.key)
-            self._runs, counts = residual.problem.reader.leave_each(
-                write_run,
-                f"{self.key}-run",
-                residual.run.progress,
-                lambda unit: (handle, disk, inside.get(unit, [])),
-                count_cell_rows,
-            )
-            self.executor.release([handle])
+            with self.executor.broadcast(self._router, f"{self.key}-router") as handle:
+                self._runs, counts = residual.problem.reader.leave_each(
+                    write_run,
+                    f"{self.key}-run",
+                    residual.run.progress,
+                    lambda unit: (handle, disk, inside.get(unit, [])),
+                    count_cell_rows,
+                )
             self._counts = np.zeros(self._router.tree.n_cells, np.int64)
             for cells, rows in counts:
                 self._counts[cells] += rows

@@ -1,5 +1,6 @@
 """Cells as the local stage of a fit: partition, shuffle, the choice of width and ridge, and the fit of all cells."""
 
+from contextlib import closing
 from dataclasses import replace
 from functools import cache
 from math import ceil, inf
@@ -182,29 +183,27 @@ class CellStage(Stage):
             partitions,
         )
         router = RowRouter(residual.objective, residual.start, inputs, tree)
-        rows = SortedRows(residual, router, numbers, f"{residual.key}-cells", n)
         mean_weight = 1.0 if residual.weight is None else residual.weight / n
         # The rows of one cell cannot judge a ranking of all rows.
         loss, outputs = residual.objective.loss.judged_by(BY_LOSS), residual.objective.targets.outputs
         fitter = CellFitter(loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
+        with closing(SortedRows(residual, router, numbers, f"{residual.key}-cells", n)) as rows:
 
-        def choose() -> tuple[SettingIndex, tuple[float, float, float]]:
-            rows.sort()
-            residual.run.progress.phase("choose width and ridge of cells")
-            return _choose(residual, fitter, rows, setting, recipe.effort)
+            def choose() -> tuple[SettingIndex, tuple[float, float, float]]:
+                rows.sort()
+                residual.run.progress.phase("choose width and ridge of cells")
+                return _choose(residual, fitter, rows, setting, recipe.effort)
 
-        best, (before, after, error) = journal.stage("cells-settings", choose)
-        settings = cell_settings(best)
-        if residual.judges and recipe.effort != "high" and before - after <= HOPELESS_GAIN * error:
-            rows.close()
-            why = (
-                f"none: the best of the tried cells, {_words(settings)}, have a loss of {after:.4g} instead of "
-                f"{before:.4g} on rows of their own, no gain of more than {HOPELESS_GAIN:g} standard errors "
-                f"({error:.2g})"
-            )
-            return StageResult(None, [], {"loss_before": before, "loss": after}, why)
-        machine, history = fit_cells(residual, fitter, rows, settings, callback)
-        rows.close()
+            best, (before, after, error) = journal.stage("cells-settings", choose)
+            settings = cell_settings(best)
+            if residual.judges and recipe.effort != "high" and before - after <= HOPELESS_GAIN * error:
+                why = (
+                    f"none: the best of the tried cells, {_words(settings)}, have a loss of {after:.4g} instead of "
+                    f"{before:.4g} on rows of their own, no gain of more than {HOPELESS_GAIN:g} standard errors "
+                    f"({error:.2g})"
+                )
+                return StageResult(None, [], {"loss_before": before, "loss": after}, why)
+            machine, history = fit_cells(residual, fitter, rows, settings, callback)
         return _judge(residual, machine, history, settings)
 
     def update(

@@ -7,6 +7,7 @@ raise it. The rounds end when the holdout improves no more; the groups up to its
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -264,12 +265,15 @@ class GridSolver(StateMachine[GridState, FittedGrids]):
         return self._after(state, change, _line(residual, sums, state.steps * self.statistic.group + part.n_grids))
 
     def finish(self, state: GridState) -> FittedGrids:
-        self.residual.run.executor.release([self.handle])
         n_groups = max(state.best_steps, 1)  # the first group is judged even if it gains nothing
         grids = self.statistic.binning.part(0, n_groups * self.statistic.group)
         tables, unit = Tables.joined(self.tables[:n_groups]), self.residual.objective.targets.widths
         machine = GridMachine(self.statistic.inputs, self.settings, self.seed, grids.bits, tables, unit)
         return machine, state.best_scores, list(state.history)
+
+    def close(self) -> None:
+        """Let the workers forget the statistic."""
+        self.residual.run.executor.release([self.handle])
 
     def load(self, journal: Journal) -> GridState | None:
         state = self.start()
@@ -307,22 +311,20 @@ class GridSolver(StateMachine[GridState, FittedGrids]):
         turn = RoundMessage(number, float(self.widths[number]), state.change)
         key = f"{self.reading.run}-{number}"
 
-        def keep_history() -> Handle:
+        def restore() -> AbstractContextManager[Handle]:
             history = Tables.joined(self.tables[:number]) if number else None
-            return executor.keep(replace(turn, change=None, history=history), f"{key}-history")
+            return executor.broadcast(replace(turn, change=None, history=history), f"{key}-history")
 
-        broadcast = executor.keep(turn, key)
-        total = self.reading.total(
-            self.statistic,
-            self.handle,
-            broadcast,
-            keep_history,
-            key,
-            lambda rows: self.residual.run.progress.advance(rows, round=f"{number + 1}/{self.rounds}"),
-            number + 1 == self.rounds,
-        )
-        executor.release([broadcast])
-        return total
+        with executor.broadcast(turn, key) as broadcast:
+            return self.reading.total(
+                self.statistic,
+                self.handle,
+                broadcast,
+                restore,
+                key,
+                lambda rows: self.residual.run.progress.advance(rows, round=f"{number + 1}/{self.rounds}"),
+                number + 1 == self.rounds,
+            )
 
 
 def fit_grids(
@@ -341,8 +343,10 @@ def fit_grids(
     n_grids, seed, room : as in `GridSolver`
     callback : called with the line of each round; if it returns True the fit ends
     """
-    with RepeatedReading(residual.problem.reader, residual.pieces, f"{residual.key}-{STAGE}") as reading:
-        solver = GridSolver(residual, inputs, settings, n_grids, seed, room, reading)
+    with (
+        RepeatedReading(residual.problem.reader, residual.pieces, f"{residual.key}-{STAGE}") as reading,
+        closing(GridSolver(residual, inputs, settings, n_grids, seed, room, reading)) as solver,
+    ):
         return solve(solver, residual.run.journal, callback)
 
 
