@@ -46,7 +46,7 @@ EVERY = 4
 """Rounds between two checkpoints: a killed run repeats at most so many, a sixteenth of a pass of 64 rounds."""
 
 FILE_VERSION = 1  # version of the files; VALUES_VERSION, the version of the values in them, is part of the run
-VALUES_VERSION = 5  # raised when the stored values change
+VALUES_VERSION = 6  # raised when the stored values change
 _BEGIN, _END = "checkpoint-", ".safetensors"
 NAME = f"{_BEGIN}{{}}{_END}"
 SEARCH, FIT = "search", "fit"

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.features import Scaling
-from dkernel.losses.metrics import paired_difference
 from dkernel.losses.scoring import BY_LOSS
 from dkernel.model.local.cell_machine import CellInputs, CellMachine
 from dkernel.model.local.cells import CELL_METRIC_ROUNDS, Cell, CellSettings, fit_cell, learn_root_of_cells
@@ -45,9 +44,6 @@ ROOM = 0.9  # cuts on the sample aim at this share of a cell's rows, since cells
 LEAST_SAMPLE = 128  # rows of the sample that a cut leaves on each side: so cells have their share within a tenth
 # Parts of the shuffle that settings are tried on, and rows of a cell there: it costs an eighth of a whole one.
 TRIED, TRIED_CELL_ROWS = 4, CELL_ROWS // 2
-# Standard errors that the best settings have to gain on the tried cells: the best of a dozen that learn nothing gains
-# one by chance.
-HOPELESS_GAIN = 2.0
 # Weight and losses if no row with a weight is held out: then all settings are alike, and worth a fit.
 NO_ROWS = np.array([[1.0], [1.0], [0.0]])
 METRIC_ROWS = 2048  # rows that the metric of cells is learned on, the fewest of a fit
@@ -189,20 +185,12 @@ class CellStage(Stage):
         fitter = CellFitter(loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
         with closing(SortedRows(residual, router, numbers, f"{residual.key}-cells", n)) as rows:
 
-            def choose() -> tuple[SettingIndex, tuple[float, float, float]]:
+            def choose() -> SettingIndex:
                 rows.sort()
                 residual.run.progress.phase("choose width and ridge of cells")
                 return _choose(residual, fitter, rows, setting, recipe.effort)
 
-            best, (before, after, error) = journal.stage("cells-settings", choose)
-            settings = cell_settings(best)
-            if residual.judges and recipe.effort != "high" and before - after <= HOPELESS_GAIN * error:
-                why = (
-                    f"none: the best of the tried cells, {_words(settings)}, have a loss of {after:.4g} instead of "
-                    f"{before:.4g} on rows of their own, no gain of more than {HOPELESS_GAIN:g} standard errors "
-                    f"({error:.2g})"
-                )
-                return StageResult(None, [], {"loss_before": before, "loss": after}, why)
+            settings = cell_settings(journal.stage("cells-settings", choose))
             machine, history = fit_cells(residual, fitter, rows, settings, callback)
         return _judge(residual, machine, history, settings)
 
@@ -236,10 +224,6 @@ def root_of_choice(scaling: Scaling, inputs: CellInputs, rows: F32) -> F32 | Non
     return np.asarray(root * np.sqrt(float(np.mean(np.square(rows))) / moved if moved else 1.0), np.float32)
 
 
-def _words(settings: CellSettings) -> str:
-    return f"width {settings.width:g}, ridge {settings.ridge:g}, smoothness {settings.nu:g}"
-
-
 def _judge(
     residual: Residual,
     machine: CellMachine,
@@ -250,7 +234,8 @@ def _judge(
     cells, rows = len(machine.ends), len(machine.Z)
     facts: dict[str, Any] = {"cells": cells, "rows": rows, "width": settings.width, "ridge": settings.ridge}
     facts |= {"smoothness": settings.nu, "rounds": settings.rounds}
-    words = f"{cells:,} cells of {rows / cells:,.0f} rows, {_words(settings)}"
+    words = f"{cells:,} cells of {rows / cells:,.0f} rows, width {settings.width:g}, ridge {settings.ridge:g}, "
+    words += f"smoothness {settings.nu:g}"
     of_cells = machine.scores(residual.problem.split.holdout.X) / machine.unit
     scores = (residual.holdout.scores + of_cells).astype(np.float32)
     return StageResult.judge(machine, history, facts, words, residual, scores)
@@ -258,9 +243,8 @@ def _judge(
 
 def _choose(
     residual: Residual, fitter: CellFitter, rows: SortedRows, start: SettingIndex | None, effort: str
-) -> tuple[SettingIndex, tuple[float, float, float]]:
-    """Choose the setting with the smallest loss on validation rows of a few cells; return it with their loss without
-    cells, this loss, and the standard error of the difference.
+) -> SettingIndex:
+    """Choose the setting with the smallest loss on validation rows of a few cells.
 
     Parameters
     ----------
@@ -281,7 +265,4 @@ def _choose(
         return float(np.average(losses(setting)[row], weights=losses(setting)[0]))
 
     before = inf if start is None or not residual.judges else loss(start, 1)
-    best = search_cells(loss, start, effort, before)
-    weight, without, after = losses(best)
-    gain, error = paired_difference(without, after, weight)
-    return best, (loss(best) + gain, loss(best), error)
+    return search_cells(loss, start, effort, before)

@@ -93,10 +93,7 @@ def test_cells_that_gain_nothing_leave_the_model_unchanged():
     plain = KernelClassifier(**small, solver="psgd").fit(X, y)
     found = KernelClassifier(**small, solver="psgd", local="cells(rows=200)").fit(X, y)
     assert found.model_.local is None
-    assert found.chosen_["local"].startswith("none: the best of the tried cells, width ")
-    assert found.history_ == plain.history_  # no cell was fitted
-    every = KernelClassifier(**small, solver="psgd", local="cells(rows=200)", effort="high").fit(X, y)
-    assert "cells of" in every.chosen_["local"]
+    assert found.chosen_["local"].startswith("none: ")
     np.testing.assert_array_equal(found.decision_function(X), plain.decision_function(X))
 
 
