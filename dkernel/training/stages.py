@@ -36,7 +36,6 @@ from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.selection.evaluation import FitValidationSplit
 from dkernel.training.selection.judge import Judge
 from dkernel.training.selection.landmark_selection import choose_landmarks
-from dkernel.training.selection.local_stage import RaceObjective
 from dkernel.training.selection.model_selection import select_model
 from dkernel.training.selection.race import Race
 from dkernel.training.selection.rungs import LAST_RUNG, Search
@@ -200,10 +199,9 @@ def choose_model(
     def select() -> SelectedModel:
         drawing, rows = fit.drawing(fit.features), split.fitted
         space = CandidateSpace(recipe, fit.survey, rows, drawing, source.encoding)
+        loss = parse_loss(recipe.loss).of(targets.outputs).judged_by(recipe.scoring)
         judge = Judge(
-            FitValidationSplit.of(rows, LAST_RUNG),
-            parse_loss(recipe.loss).of(targets.outputs).judged_by(recipe.scoring),
-            targets,
+            FitValidationSplit.of(loss, targets, rows, LAST_RUNG),
             space.p,
             fit.sizes.components,
             # An exact map has the same kernel as landmarks, and its number of components is not open.
@@ -227,8 +225,7 @@ def _make_race(fit: Fit, judge: Judge, rows: Block, ways: Sequence[Way], reached
     known = fit.survey, fit.ask.source, recipe, targets, rows
     prepared = {word: stage.prepare(*known) for word, stage in LOCAL_STAGES.items()}
     costs = {way: way_cost(way, fit.sizes, recipe, targets.outputs) for way in ways}
-    objective, n = RaceObjective(judge.loss, targets, prepared), int(fit.survey.moments.n)
-    return Race(judge, objective, n, recipe.effort, costs, LOCAL_STAGES, reached)
+    return Race(judge, int(fit.survey.moments.n), recipe.effort, costs, LOCAL_STAGES, prepared, reached)
 
 
 def _joint_loss(fit: Fit) -> Loss | None:

@@ -92,12 +92,10 @@ class MeanStage(Stage):
     def learn(self, *_):
         return np.zeros(0)
 
-    def try_(self, objective, split, rows, start, *_):
-        steps = (
-            -objective.loss.derivative(objective.targets.of(split.y[:rows]), start.fitted) / objective.loss.curvature
-        )
+    def try_(self, split, rows, start, *_):
+        steps = -split.loss.derivative(split.targets.of(split.y[:rows]), start.fitted) / split.loss.curvature
         machine = MeanMachine.of(split.X[:rows], steps, np.ones(rows), 16, np.ones(steps.shape[1]))
-        return objective.losses(split, start.judged + machine.scores(split.X_judged)), None
+        return split.losses(start.judged + machine.scores(split.X_judged)), None
 
     def update(self, *_):
         raise UnsupportedError("Means learn no new rows.")

@@ -31,7 +31,7 @@ from dkernel.training.cells.update import CellUpdate, update_cell_machine
 from dkernel.training.residual import Residual, ResidualRows
 from dkernel.training.selection.descent import SettingIndex
 from dkernel.training.selection.evaluation import FitValidationSplit, StageScores
-from dkernel.training.selection.local_stage import RaceObjective, Stage
+from dkernel.training.selection.local_stage import Stage
 from dkernel.training.selection.metric_learning import MOST_METRIC_COLUMNS
 from dkernel.training.selection.race import MOST_RACE_ROWS
 from dkernel.training.stage_result import StageResult
@@ -113,35 +113,33 @@ class CellStage(Stage):
         scaling = survey.scaling("standard")
         return CellInputs(scaling.shift, scaling.factor)
 
-    def learn(self, objective: RaceObjective, split: FitValidationSplit, threads: int) -> F32:
-        """Learn the root of the metric."""
-        X, Y = objective.prepared["cells"](split.X[:METRIC_ROWS]), objective.targets.of(split.y[:METRIC_ROWS])
-        return learn_root_of_cells(X, Y, threads)
+    def learn(self, split: FitValidationSplit, prepared: CellInputs, threads: int) -> tuple[CellInputs, F32]:
+        """Learn the root of the metric; return it with the inputs."""
+        X, Y = prepared(split.X[:METRIC_ROWS]), split.targets.of(split.y[:METRIC_ROWS])
+        return prepared, learn_root_of_cells(X, Y, threads)
 
     def try_(
         self,
-        objective: RaceObjective,
         split: FitValidationSplit,
         rows: int,
         start: StageScores,
-        shared: F32,
+        shared: tuple[CellInputs, F32],
         setting: SettingIndex | None,
     ) -> tuple[F64, SettingIndex]:
         """Fit one cell of all rows to the residual, with `setting`, or the best setting for half of the rows."""
-        spread = np.flatnonzero(shared.any(axis=0))
+        inputs, root = shared
+        spread = np.flatnonzero(root.any(axis=0))
         if not len(spread):  # of constant inputs a cell is a constant, which the global stage has
-            return objective.losses(split, start.judged), setting or (*MIDDLE_CELLS, 0, 0)
-        inputs, root = objective.prepared["cells"], np.ascontiguousarray(shared[np.ix_(spread, spread)])
+            return split.losses(start.judged), setting or (*MIDDLE_CELLS, 0, 0)
+        root = np.ascontiguousarray(root[np.ix_(spread, spread)])
         X, X_judged = (np.ascontiguousarray(inputs(block)[:, spread]) for block in (split.X[:rows], split.X_judged))
-        Y = objective.targets.of(split.y[:rows])
+        Y = split.targets.of(split.y[:rows])
         weight = np.ones(rows) if split.weight is None else split.weight[:rows] / split.weight[:rows].mean()
 
         @cache
         def losses(setting: SettingIndex, n: int) -> F64:
-            cell: Cell = fit_cell(
-                X[:n], root, objective.loss, Y[:n], start.fitted[:n], weight[:n], cell_settings(setting)
-            )
-            return objective.losses(split, (start.judged + cell.scores(X_judged)).astype(np.float32))
+            cell: Cell = fit_cell(X[:n], root, split.loss, Y[:n], start.fitted[:n], weight[:n], cell_settings(setting))
+            return split.losses((start.judged + cell.scores(X_judged)).astype(np.float32))
 
         def mean_loss(setting: SettingIndex) -> float:
             return float(np.average(losses(setting, rows // 2), weights=split.weight_judged))

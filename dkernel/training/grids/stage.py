@@ -34,7 +34,7 @@ from dkernel.training.grids.update import update_grid_machine
 from dkernel.training.residual import GROUP_SAMPLE, Residual, ResidualRows
 from dkernel.training.selection.descent import SettingIndex
 from dkernel.training.selection.evaluation import Fidelity, FitValidationSplit, StageScores
-from dkernel.training.selection.local_stage import RaceObjective, Stage, constant_scores
+from dkernel.training.selection.local_stage import Stage, constant_scores
 from dkernel.training.stage_result import StageResult
 
 GRID_ROWS = 2**31  # rows times grids that n_grids="auto" asks for, about ten seconds of one core
@@ -46,6 +46,9 @@ SEARCHED = (STEPS + MORE_STEPS) * TRIED_GRIDS
 LEAST_TRIED_ROWS, MOST_TRIED_ROWS, TRIED_BYTES = 2**16, 500_000, 2**26
 RACE_GRIDS = 128  # grids of a fit in a race: if they grew with the rows, the curve would look too steep
 MOST_NAMED = 8  # groups of features that a sentence names
+
+GridShared = tuple[GridInputs, GridSettings, float, int]
+"""What fits of grids share: their inputs, their settings, the bound of a residual, and the seed."""
 
 
 def automatic_grids(n: int, effort: str = "normal") -> int:
@@ -145,30 +148,33 @@ class GridStage(Stage):
             model_bytes=model_bytes,
         )
 
-    def prepare(self, survey: SurveyResult, source: Source, recipe: Recipe, targets: Targets, rows: Block) -> Any:
+    def prepare(
+        self, survey: SurveyResult, source: Source, recipe: Recipe, targets: Targets, rows: Block
+    ) -> GridShared:
         """Return the inputs of the grids, their first settings, the bound of a residual, and the seed."""
         groups = category_groups(source, rows.X[:GROUP_SAMPLE], recipe.settings(Grids).one_hot)
         inputs = GridInputs(survey.moments.mean, groups)
         settings = first_settings(inputs, survey.scaling("standard"))
         return inputs, settings, residual_bound(targets, survey), recipe.seed
 
-    def learn(self, objective: RaceObjective, split: FitValidationSplit, threads: int) -> GridSettings:
+    def learn(self, split: FitValidationSplit, prepared: GridShared, threads: int) -> GridShared:
         """Learn the settings, without a global stage before the grids."""
-        start = constant_scores(split, objective.targets, len(split.X))
-        return search_settings(_race_trials(objective, split, start, threads), objective.prepared["grids"][1])[0]
+        inputs, settings, bound, seed = prepared
+        start = constant_scores(split, len(split.X))
+        settings, _ = search_settings(_race_trials(split, start, prepared, threads), settings)
+        return inputs, settings, bound, seed
 
     def try_(
         self,
-        objective: RaceObjective,
         split: FitValidationSplit,
         rows: int,
         start: StageScores,
-        shared: GridSettings,
+        shared: GridShared,
         setting: SettingIndex | None,  # noqa: ARG002 - the settings are those of all samples
     ) -> tuple[F64, None]:
         """Fit few grids to the residual of a global stage."""
         few = split.part(Fidelity(0, rows, len(split.X_judged)))
-        return objective.losses(split, _race_trials(objective, few, start).fit(shared, RACE_GRIDS)[0]), None
+        return split.losses(_race_trials(few, start, shared).fit(shared[1], RACE_GRIDS)[0]), None
 
     def fit(
         self,
@@ -248,10 +254,8 @@ def _trials(residual: Residual, inputs: GridInputs, seed: int, n: int) -> GridTr
     return GridTrials(objective.loss, residual.bound, inputs, seed, fitted, judged, usable_cores())
 
 
-def _race_trials(
-    objective: RaceObjective, split: FitValidationSplit, start: StageScores, threads: int = 1
-) -> GridTrials:
-    of, (inputs, _, bound, seed) = objective.targets.of, objective.prepared["grids"]
+def _race_trials(split: FitValidationSplit, start: StageScores, shared: GridShared, threads: int = 1) -> GridTrials:
+    of, (inputs, _, bound, seed) = split.targets.of, shared
     rows = GridRows(inputs(split.X), of(split.y), start.fitted, split.weight)
     judged = GridRows(inputs(split.X_judged), of(split.y_judged), start.judged, split.weight_judged)
-    return GridTrials(objective.loss, bound, inputs, seed, rows, judged, threads)
+    return GridTrials(split.loss, bound, inputs, seed, rows, judged, threads)

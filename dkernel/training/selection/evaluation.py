@@ -26,6 +26,7 @@ from dkernel.solvers.gram import GramSum, sum_gram
 from dkernel.solvers.sizes import pass_flops
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.cost import COMPONENT64_FLOPS, L1_FLOPS
+from dkernel.training.holdout_losses import judge_rows
 from dkernel.training.selection.descent import until_worse
 
 MOMENT_ROWS, MOMENT_PARTS = 4096, 2  # rows whose gradients are averaged, and parts of them for two threads
@@ -66,8 +67,10 @@ class Fidelity:
 
 @dataclass(frozen=True, eq=False)
 class FitValidationSplit:
-    """Rows to fit on and rows to judge on, each with weights or none."""
+    """Rows to fit on and rows to judge on, each with weights or none, the loss that judges, and the targets."""
 
+    loss: Loss
+    targets: Targets
     X: NDArray[Any]
     y: NDArray[Any]
     X_judged: NDArray[Any]
@@ -76,20 +79,25 @@ class FitValidationSplit:
     weight_judged: NDArray[np.float64] | None = None
 
     @classmethod
-    def of(cls, rows: Block, most: Fidelity) -> "FitValidationSplit":
+    def of(cls, loss: Loss, targets: Targets, rows: Block, most: Fidelity) -> "FitValidationSplit":
         """Take a third of the rows to judge on and the others to fit on, as many as the fidelity asks for at most."""
         assert rows.y is not None
         judged = min(most.judged, max(1, len(rows.X) // 3))
         end = judged + min(most.rows, len(rows.X) - judged)
         w = rows.weight
         weights = (None, None) if w is None else (w[judged:end], w[:judged])
-        return cls(rows.X[judged:end], rows.y[judged:end], rows.X[:judged], rows.y[:judged], *weights)
+        return cls(loss, targets, rows.X[judged:end], rows.y[judged:end], rows.X[:judged], rows.y[:judged], *weights)
 
     def part(self, fidelity: Fidelity) -> "FitValidationSplit":
         """Return the first rows of both, as many as the fidelity asks for."""
         n, m, weight, judged = fidelity.rows, fidelity.judged, self.weight, self.weight_judged
         weights = None if weight is None else weight[:n], None if judged is None else judged[:m]
-        return FitValidationSplit(self.X[:n], self.y[:n], self.X_judged[:m], self.y_judged[:m], *weights)
+        rows = self.X[:n], self.y[:n], self.X_judged[:m], self.y_judged[:m]
+        return FitValidationSplit(self.loss, self.targets, *rows, *weights)
+
+    def losses(self, scores: F32) -> F64:
+        """Return the loss of each validation row."""
+        return judge_rows(self.loss, self.targets.of(self.y_judged), scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +146,6 @@ def evaluate_candidate(
     kernel: Kernel,
     scaling: Scaling,
     split: FitValidationSplit,
-    loss: Loss,
-    targets: Targets,
     fidelity: Fidelity,
     threads: int = 1,
     drawing: Drawing | None = None,
@@ -155,6 +161,7 @@ def evaluate_candidate(
     near : best alpha of another candidate of this family, where the path begins; None for the whole path
     """
     split = split.part(fidelity)
+    loss, targets = split.loss, split.targets
     components = _components(kernel, scaling, split, fidelity.components, drawing, plain)
     map = components.map
     judged, Y_judged = components.with_intercept(split.X_judged, components.pass_dtype), targets.of(split.y_judged)
@@ -165,7 +172,7 @@ def evaluate_candidate(
         np.errstate(over="ignore", invalid="ignore"),
     ):
         over = IN_TURN if threads == 1 else pool.map  # another thread would compute an alpha too many
-        covariance, moment = _means(components, split, targets, over)
+        covariance, moment = _means(components, split, over)
         metric = np.zeros_like(covariance)
         of_map = map.coordinates().metric
         metric[:-1, :-1] = of_map * np.eye(map.n_components) if isinstance(of_map, float) else of_map
@@ -268,10 +275,10 @@ def _ridge(covariance: F64, metric: F64, moment: F64, alpha: float) -> F64 | Non
         return None
 
 
-def _means(components: ScaledComponents, split: FitValidationSplit, targets: Targets, over: Over) -> tuple[F64, F64]:
+def _means(components: ScaledComponents, split: FitValidationSplit, over: Over) -> tuple[F64, F64]:
     """Return means over rows of the products of components, and of components with targets, in SQUARE_PARTS."""
     # The products are in float32, as in the fit, if that takes a quarter of the time.
-    dtype, Y, rows = components.pass_dtype, targets.of(split.y), len(split.X)
+    dtype, Y, rows = components.pass_dtype, split.targets.of(split.y), len(split.X)
     weight = None if split.weight is None else split.weight[:, None]
 
     def part(first: int, stop: int) -> GramSum:

@@ -13,7 +13,6 @@ from dkernel.features import Scaling
 from dkernel.losses.losses import Loss
 from dkernel.losses.metrics import clearly_more
 from dkernel.solvers.batch_methods import JUDGING_READINGS, JUDGING_TOLERANCE, minimize
-from dkernel.solvers.targets import Targets
 from dkernel.streaming.cost import COMPONENT64_FLOPS
 from dkernel.training.selection.candidates import Candidate
 from dkernel.training.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit
@@ -29,10 +28,10 @@ def linear_flops(p: int, outputs: int, fidelity: Fidelity) -> float:
 
 
 def fit_linear(
-    scaling: Scaling, split: FitValidationSplit, loss: Loss, targets: Targets, fidelity: Fidelity, alpha: str | float
+    scaling: Scaling, split: FitValidationSplit, loss: Loss, fidelity: Fidelity, alpha: str | float
 ) -> CandidateLoss:
-    """Fit and judge the linear kernel for each alpha, until the loss rises; runs on a worker."""
-    split = split.part(fidelity)
+    """Fit and judge the linear kernel with this loss for each alpha, until it rises; runs on a worker."""
+    split, targets = split.part(fidelity), split.targets
     F, G = (
         np.pad(scaling.apply(X, "float64").astype(np.float64), ((0, 0), (0, 1)), constant_values=1.0)
         for X in (split.X, split.X_judged)

@@ -11,7 +11,6 @@ from dkernel.features import Drawing, Scaling
 from dkernel.kernels import Kernel
 from dkernel.losses.losses import Loss
 from dkernel.losses.metrics import paired_difference
-from dkernel.solvers.targets import Targets
 from dkernel.streaming.execution.base import Call, Executor
 from dkernel.training.selection.candidates import Candidate
 from dkernel.training.selection.evaluation import (
@@ -42,7 +41,7 @@ class Judge:
 
     Parameters
     ----------
-    split : rows to fit on and to judge on
+    split : rows to fit on and to judge on, with loss and targets
     p : columns of the rows; for sparse rows the numbers in a row
     components : components of the whole fit; no fidelity has more
     drawing : drawing of the fit's components, None for landmarks
@@ -52,8 +51,6 @@ class Judge:
     """
 
     split: FitValidationSplit
-    loss: Loss
-    targets: Targets
     p: int
     components: int
     drawing: Drawing | None
@@ -93,7 +90,7 @@ class Judge:
         new = [c for c in candidates if (c, fidelity, drawn) not in self.known]
         self.spent += sum(fidelity.flops(c.family, self.p, drawing is not None) for c in new)
         threads = self.executor.threads_each(max(1, len(new)))
-        rest = self.handle, self.loss, self.targets, fidelity, threads, drawing
+        rest = self.handle, fidelity, threads, drawing
         calls = [
             Call(
                 f"{self.key}-{self.calls}-{i}",
@@ -143,10 +140,10 @@ class Judge:
         self, scaling: Scaling, loss: Loss, fidelity: Fidelity, alpha: str | float
     ) -> CandidateLoss | None:
         """Fit and judge the linear kernel with a loss of all classes at once; None if the budget is spent."""
-        self.spent += linear_flops(self.p, self.targets.outputs, fidelity)
+        self.spent += linear_flops(self.p, self.split.targets.outputs, fidelity)
         if self.spent > self.budget:
             return None
-        work = scaling, self.handle, loss, self.targets, fidelity, alpha
+        work = scaling, self.handle, loss, fidelity, alpha
         call = Call(f"{self.key}-joint-{fidelity.rows}", fit_linear, work)
         result: CandidateLoss = self.executor.compute([call])[0][0]
         return result

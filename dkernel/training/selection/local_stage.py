@@ -1,7 +1,6 @@
-"""The base class of local stages, for plan, race, fit and update, and the objective of its fits in a race."""
+"""The base class of local stages, for plan, race, fit and update."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,42 +13,23 @@ from dkernel.model.local.base import LocalMachine
 from dkernel.model.local_settings import LocalSettings
 from dkernel.model.model import Model
 from dkernel.model.recipe import Recipe
-from dkernel.numerics.array_types import F32, F64
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.loops import CompiledLoop
 from dkernel.solvers.fit_problem import Callback
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.cost import Cost
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.holdout_losses import judge_rows
 from dkernel.training.residual import Residual, ResidualRows
 from dkernel.training.selection.descent import SettingIndex
 from dkernel.training.selection.evaluation import FitValidationSplit, StageScores
 from dkernel.training.stage_result import StageResult
 
 
-@dataclass(frozen=True, eq=False)
-class RaceObjective:
-    """Loss, targets and prepared data of the fits of a race.
-
-    Parameters
-    ----------
-    prepared : stage -> data that its fits need, from `Stage.prepare`
-    """
-
-    loss: Loss
-    targets: Targets
-    prepared: dict[str, Any]
-
-    def losses(self, split: FitValidationSplit, scores: F32) -> F64:
-        """Return the loss of each validation row."""
-        return judge_rows(self.loss, self.targets.of(split.y_judged), scores)
-
-
-def constant_scores(split: FitValidationSplit, targets: Targets, rows: int) -> StageScores:
+def constant_scores(split: FitValidationSplit, rows: int) -> StageScores:
     """Return the scores of the global stage with features="none": the mean of the targets."""
     weight = None if split.weight is None else split.weight[:rows]
-    mean = np.average(targets.of(split.y[:rows]), axis=0, weights=weight).astype(np.float32)
+    mean = np.average(split.targets.of(split.y[:rows]), axis=0, weights=weight).astype(np.float32)
     return StageScores(np.tile(mean, (rows, 1)), np.tile(mean, (len(split.y_judged), 1)))
 
 
@@ -87,7 +67,7 @@ class Stage(ABC):
 
     @abstractmethod
     def prepare(self, survey: SurveyResult, source: Source, recipe: Recipe, targets: Targets, rows: Block) -> Any:
-        """Return the data that its fits in a race need beside rows.
+        """Return the data that `learn` needs beside the split.
 
         Parameters
         ----------
@@ -95,18 +75,17 @@ class Stage(ABC):
         """
 
     @abstractmethod
-    def learn(self, objective: RaceObjective, split: FitValidationSplit, threads: int) -> Any:
-        """Learn the data that all of its fits in a race share; runs on a worker."""
+    def learn(self, split: FitValidationSplit, prepared: Any, threads: int) -> Any:
+        """Return the data that all of its fits in a race share beside the split; runs on a worker.
+
+        Parameters
+        ----------
+        prepared : result of `prepare`
+        """
 
     @abstractmethod
     def try_(
-        self,
-        objective: RaceObjective,
-        split: FitValidationSplit,
-        rows: int,
-        start: StageScores,
-        shared: Any,
-        setting: SettingIndex | None,
+        self, split: FitValidationSplit, rows: int, start: StageScores, shared: Any, setting: SettingIndex | None
     ) -> tuple[F64, SettingIndex | None]:
         """Fit it to `rows` rows; return losses of the validation rows (judged,), and its setting; runs on a worker.
 

@@ -20,7 +20,7 @@ from dkernel.training.selection.candidates import Candidate
 from dkernel.training.selection.descent import SettingIndex
 from dkernel.training.selection.evaluation import Fidelity, FitValidationSplit, StageScores, candidate_scores
 from dkernel.training.selection.judge import Judge
-from dkernel.training.selection.local_stage import RaceObjective, Stage, constant_scores
+from dkernel.training.selection.local_stage import Stage, constant_scores
 from dkernel.training.selection.ways import GRIDS_ALONE, Way
 
 MOST_RACE_ROWS = 4096  # rows of the largest sample; the curve predicts the loss with more rows
@@ -66,11 +66,11 @@ class Race:
     Parameters
     ----------
     judge : judge with the rows and the executor
-    objective : objective of the local stages
     n : number of rows of the fit
     effort : "low", "normal" or "high"
     costs : predicted core seconds of each way that may be taken; those of one global stage share it
     stages : word -> local stage of these ways
+    prepared : word of a local stage -> data that it learns from beside the rows
     reached : loss on the holdout of grids alone if they are fitted already, else infinite
     kernel : kernel of the ways with components
     ways : ways that are left; at first all that have a cost
@@ -79,11 +79,11 @@ class Race:
     """
 
     judge: Judge
-    objective: RaceObjective
     n: int
     effort: str
     costs: Mapping[Way, float]
     stages: Mapping[str, Stage] = field(default_factory=dict)
+    prepared: Mapping[str, Any] = field(default_factory=dict)
     reached: float = np.inf
     kernel: Candidate | None = None
     ways: list[Way] = field(init=False)
@@ -244,8 +244,11 @@ class Race:
         """Learn the data that the fits of a local stage share, if a way that is left has this stage."""
         names = sorted({way.local for way in self.ways} & (self.stages.keys() - self.learned.keys()))
         # One of the two takes three times as long as the other, so each may use all threads.
-        args = self.objective, self.judge.handle, self.judge.executor.threads_each(1)
-        calls = [Call(f"{self.judge.key}-{name}", self.stages[name].learn, args) for name in names]
+        split, threads = self.judge.handle, self.judge.executor.threads_each(1)
+        calls = [
+            Call(f"{self.judge.key}-{name}", self.stages[name].learn, (split, self.prepared[name], threads))
+            for name in names
+        ]
         self.learned |= dict(zip(names, self.judge.executor.compute(calls)[0], strict=True))
 
     def _starts(self, rows: int) -> dict[str, StageScores]:
@@ -259,20 +262,18 @@ class Race:
             args = candidate.kernel, candidate.scaling, judge.handle, result, fidelity, judge.drawing, candidate.plain
             calls["kernel"] = Call(f"{judge.key}-kernel-scores-{judge.calls}", candidate_scores, args)
         if "none" in features:
-            calls["none"] = Call(
-                f"{judge.key}-none-scores-{rows}", constant_scores, (judge.handle, judge.targets, rows)
-            )
+            calls["none"] = Call(f"{judge.key}-none-scores-{rows}", constant_scores, (judge.handle, rows))
         return dict(zip(calls, judge.executor.compute(list(calls.values()))[0], strict=True))
 
     def _call(self, way: Way, rows: int, start: StageScores) -> Call:
         key = f"{self.judge.key}-{way.features}-{way.local}-{rows}-{self.judge.calls}"
-        args = self.objective, self.judge.handle
+        split = self.judge.handle
         if way.local not in self.stages:
-            return Call(key, judge_global, (*args, start))
+            return Call(key, judge_global, (split, start))
         known = self.learned[way.local], self.findings.get(way)
-        return Call(key, self.stages[way.local].try_, (*args, rows, start, *known))
+        return Call(key, self.stages[way.local].try_, (split, rows, start, *known))
 
 
-def judge_global(objective: RaceObjective, split: FitValidationSplit, start: StageScores) -> tuple[F64, None]:
+def judge_global(split: FitValidationSplit, start: StageScores) -> tuple[F64, None]:
     """Judge a global stage without a local one."""
-    return objective.losses(split, start.judged), None
+    return split.losses(start.judged), None

@@ -14,14 +14,15 @@ LEVEL = Fidelity(40, 301, 150)
 SCALING = Scaling("none", np.zeros(3), np.ones(3))
 
 
-def halves(weighted):
+def halves(weighted=False):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((451, 3)).astype(np.float32)
     y = ((X**2).sum(axis=1) > 2.4).astype(int)
-    return FitValidationSplit.of(Block(X, y, rng.integers(1, 4, 451).astype(float) if weighted else None), LEVEL)
+    rows = Block(X, y, rng.integers(1, 4, 451).astype(float) if weighted else None)
+    return FitValidationSplit.of(parse_loss("squared_hinge"), Targets(np.array([0, 1])), rows, LEVEL)
 
 
-def plain(kernel, half, loss):
+def plain(kernel, half):
     """The smallest loss of the path, with float64 columns and a solver of its own."""
     Z, y = half.X[: LEVEL.components].astype(float), 2.0 * half.y[:, None] - 1
     w = np.ones(len(y)) if half.weight is None else half.weight
@@ -31,7 +32,7 @@ def plain(kernel, half, loss):
     losses = []
     for alpha in JUDGING_ALPHAS:
         coef = np.linalg.lstsq(F.T @ (w[:, None] * F) / w.sum() + alpha * ridge, F.T @ (w[:, None] * y) / w.sum())[0]
-        each = loss.judging_value(2.0 * half.y_judged[:, None] - 1, G @ coef)[:, 0]
+        each = half.loss.judging_value(2.0 * half.y_judged[:, None] - 1, G @ coef)[:, 0]
         losses.append(np.average(each, weights=half.weight_judged))
     return min(losses)
 
@@ -39,21 +40,21 @@ def plain(kernel, half, loss):
 @pytest.mark.parametrize("kernel", [Gaussian(gamma=0.3), Laplacian(gamma=0.3)])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_best_of_the_path_is_that_of_numpy_and_threads_move_no_bit(kernel, weighted):
-    half, loss, targets = halves(weighted), parse_loss("squared_hinge"), Targets(np.array([0, 1]))
-    found = evaluate_candidate(kernel, SCALING, half, loss, targets, LEVEL)
-    assert found.loss == pytest.approx(plain(kernel, half, loss), rel=2e-3)
+    half = halves(weighted)
+    found = evaluate_candidate(kernel, SCALING, half, LEVEL)
+    assert found.loss == pytest.approx(plain(kernel, half), rel=2e-3)
     assert found.coef.shape == (LEVEL.components, 1)
     for threads in (2, 5):
-        again = evaluate_candidate(kernel, SCALING, half, loss, targets, LEVEL, threads)
+        again = evaluate_candidate(kernel, SCALING, half, LEVEL, threads)
         assert again.loss == found.loss
         np.testing.assert_array_equal(again.coef, found.coef)
 
 
 @pytest.mark.parametrize("near", JUDGING_ALPHAS)
 def test_the_path_finds_the_same_alpha_wherever_it_begins(near):
-    half, loss, targets = halves(False), parse_loss("squared_hinge"), Targets(np.array([0, 1]))
-    whole = evaluate_candidate(Gaussian(gamma=0.3), SCALING, half, loss, targets, LEVEL)
-    found = evaluate_candidate(Gaussian(gamma=0.3), SCALING, half, loss, targets, LEVEL, near=near)
+    half = halves()
+    whole = evaluate_candidate(Gaussian(gamma=0.3), SCALING, half, LEVEL)
+    found = evaluate_candidate(Gaussian(gamma=0.3), SCALING, half, LEVEL, near=near)
     assert (found.alpha, found.loss) == (whole.alpha, whole.loss)
 
 
@@ -63,9 +64,9 @@ def test_a_linear_kernel_of_more_features_than_rows_is_judged_by_its_rows(rows):
     rng = np.random.default_rng(1)
     X = rng.standard_normal((rows + 50, 40)).astype(np.float32)
     y = X[:, :5].sum(axis=1) + 0.1 * rng.standard_normal(len(X))
-    half, level = FitValidationSplit.of(Block(X, y), Fidelity(20, rows, 30)), Fidelity(20, rows, 30)
-    scaling, targets = Scaling("none", np.zeros(40), np.ones(40)), Targets(None)
-    found = evaluate_candidate(Linear(), scaling, half, parse_loss("squared"), targets, level, plain=True)
+    level = Fidelity(20, rows, 30)
+    half = FitValidationSplit.of(parse_loss("squared"), Targets(None), Block(X, y), level)
+    found = evaluate_candidate(Linear(), Scaling("none", np.zeros(40), np.ones(40)), half, level, plain=True)
     F, G = (np.c_[rows_of.astype(float), np.ones(len(rows_of))] for rows_of in (half.X, half.X_judged))
     ridge = found.alpha * len(F) * np.diag(np.append(np.ones(40), 0.0))
     v = np.linalg.solve(F.T @ F + ridge, F.T @ half.y[:, None])
@@ -74,16 +75,13 @@ def test_a_linear_kernel_of_more_features_than_rows_is_judged_by_its_rows(rows):
 
 
 def test_a_candidate_without_any_solution_is_no_error_and_the_worst():
-    half, targets = halves(weighted=False), Targets(np.array([0, 1]))
+    half = halves()
     half.X[7] = np.nan  # what no reader lets through
-    found = evaluate_candidate(Gaussian(gamma=0.3), SCALING, half, parse_loss("squared_hinge"), targets, LEVEL)
+    found = evaluate_candidate(Gaussian(gamma=0.3), SCALING, half, LEVEL)
     assert found.loss == np.inf
     assert not found.coef.any()
 
 
 def test_one_row_is_enough_to_be_judged_on():
-    half = halves(weighted=False)
-    found = evaluate_candidate(
-        Gaussian(gamma=0.3), SCALING, half, parse_loss("squared_hinge"), Targets(np.array([0, 1])), Fidelity(1, 1, 1)
-    )
+    found = evaluate_candidate(Gaussian(gamma=0.3), SCALING, halves(), Fidelity(1, 1, 1))
     assert np.isfinite(found.loss)

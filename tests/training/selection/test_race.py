@@ -20,7 +20,7 @@ SPREAD = np.array([0.9, 1.1])  # of the rows that judge
 def race(losses, costs, n=20_000, effort="normal", rows=ROWS):
     """A race of ways whose mean losses on some rungs are known."""
     judge = SimpleNamespace(split=SimpleNamespace(X=np.zeros((max(rows), 1)), weight_judged=None))
-    found = Race(judge, None, n, effort, costs, LOCAL_STAGES)
+    found = Race(judge, n, effort, costs, LOCAL_STAGES)
     found.ways = list(losses)
     for way, means in losses.items():
         found.curves[way] = Curve({k: mean * SPREAD for k, mean in zip(rows, means, strict=True)})

@@ -155,6 +155,6 @@ def test_a_rung_that_is_added_is_climbed_and_planned(monkeypatch):
 
 @pytest.mark.parametrize("budget", [0.0, 1e15])
 def test_fidelity_is_halved_until_the_budget_holds_it(budget):
-    judge = Judge(None, None, None, 8, 4096, None, budget, None, "key")
+    judge = Judge(None, 8, 4096, None, budget, None, "key")
     fidelity = judge.affordable_fidelity(rungs.LAST_RUNG, FAMILIES, rungs.LEAST_FIDELITY)
     assert fidelity.components == (rungs.LEAST_FIDELITY if budget == 0 else rungs.LAST_RUNG.components)
