@@ -4,17 +4,13 @@ If the borders between many classes are planes, the border between one class and
 machine of one class against the rest is as good as a linear machine of all classes at once.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.features import Scaling
 from dkernel.losses.losses import Loss
 from dkernel.losses.metrics import clearly_more
 from dkernel.solvers.batch_methods import JUDGING_READINGS, JUDGING_TOLERANCE, minimize
 from dkernel.streaming.cost import COMPONENT64_FLOPS
-from dkernel.training.selection.candidates import Candidate
 from dkernel.training.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit
 
 LEAST_JUDGED = 200  # fewest validation rows: with fewer the standard errors are some hundredths
@@ -49,42 +45,12 @@ def fit_linear(
     return best
 
 
-@dataclass(frozen=True, eq=False)
-class JointTrial:
-    """The linear kernel with a joint loss, beside the best kernel with the usual one.
+def compare_errors(joint: CandidateLoss, usual: CandidateLoss) -> tuple[float, float] | None:
+    """Return the shares of wrong labels of a joint loss and of the usual one; None unless the latter has clearly more.
 
-    Parameters
-    ----------
-    loss : joint loss
-    result : result of the linear kernel;  usual : result of the best kernel on the same rows
-    share : share of the rows that were fitted
+    Both judge the same rows.
     """
-
-    candidate: Candidate
-    loss: Loss
-    result: CandidateLoss
-    usual: CandidateLoss
-    share: float
-
-    @property
-    def alpha(self) -> float:
-        """Alpha for all rows, which is smaller for more rows, as with a constant C of a support vector machine."""
-        return self.share * self.result.alpha
-
-    @property
-    def wrong(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Rows that the linear kernel and the best kernel label wrong."""
-        assert self.result.wrong is not None
-        assert self.usual.wrong is not None
-        return self.result.wrong, self.usual.wrong
-
-    def is_better(self) -> bool:
-        """True if the best kernel labels clearly more rows wrong."""
-        one, other = self.wrong
-        return clearly_more(other.astype(np.float64), one.astype(np.float64), None)
-
-    def explain(self, usual: Candidate, loss: Loss) -> str:
-        """Describe the errors of both."""
-        one, other = self.wrong
-        text = f"{self.loss.text} with {self.candidate.kernel!r}: error {one.mean():.4g} on {len(one):,} other rows"
-        return f"{text}, and {other.mean():.4g} of {loss.text} with {usual.kernel!r}"
+    assert joint.wrong is not None
+    assert usual.wrong is not None
+    one, other = joint.wrong.astype(np.float64), usual.wrong.astype(np.float64)
+    return (float(one.mean()), float(other.mean())) if clearly_more(other, one, None) else None

@@ -49,12 +49,10 @@ def climb(search: Search) -> Trial:
 
 
 def _selected_model(search: Search, best: Trial) -> SelectedModel:
-    candidate, joint = best.candidate, search.joint
+    candidate = best.candidate
     why = {} if search.race is None else {"way": search.race.explain()}
-    if joint is not None:
-        why |= {"loss": joint.explain(candidate, search.judge.loss)}
-        linear = joint.candidate
-        return SelectedModel(linear.kernel, linear.scaling, why, alpha=joint.alpha, loss=joint.loss.text)
+    if search.joint is not None:
+        return replace(search.joint, why=why | search.joint.why)
     why |= explain_choice(search, best)
     return SelectedModel(
         candidate.kernel,

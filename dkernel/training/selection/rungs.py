@@ -15,10 +15,10 @@ from operator import attrgetter
 from dkernel.losses.losses import Loss
 from dkernel.solvers.sizes import LEAST_COMPONENTS
 from dkernel.training.selection.candidate_space import CandidateSpace
-from dkernel.training.selection.candidates import Candidate
+from dkernel.training.selection.candidates import Candidate, SelectedModel
 from dkernel.training.selection.descent import until_worse
 from dkernel.training.selection.evaluation import Fidelity
-from dkernel.training.selection.joint_loss import LEAST_JUDGED, JointTrial
+from dkernel.training.selection.joint_loss import LEAST_JUDGED, compare_errors
 from dkernel.training.selection.judge import Judge, Trial
 from dkernel.training.selection.metric_learning import move_to_metric
 from dkernel.training.selection.race import Race
@@ -65,7 +65,7 @@ class Search:
     race : race of the ways to fit the machine; None if there is one way
     joint_loss : loss of all classes at once, which a linear kernel may have instead of the loss of the judge
     enough : components beyond which there is little to gain; None if that is not known
-    joint : the linear kernel with the joint loss, if it is the better choice
+    joint : the choice of the linear kernel with the joint loss, if it is the better one
     """
 
     space: CandidateSpace
@@ -75,7 +75,7 @@ class Search:
     race: Race | None = None
     joint_loss: Loss | None = None
     enough: int | None = None
-    joint: JointTrial | None = None
+    joint: SelectedModel | None = None
 
     def linear(self) -> Candidate:
         """Return the linear kernel with the scale of the recipe."""
@@ -361,17 +361,20 @@ def can_try_joint_loss(search: Search, _: Sequence[Trial]) -> bool:
 
 def try_joint_loss(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
     """Judge the linear kernel with the joint loss; it is the choice if it is better on few rows and on many."""
-    judge, loss, linear = search.judge, search.joint_loss, search.linear()
+    judge, loss, linear, usual = search.judge, search.joint_loss, search.linear(), leaders[0].candidate
     assert loss is not None
     for each in dict.fromkeys(judge.within(each) for each in (GRID_RUNG, fidelity)):
         result = judge.joint_linear(linear.scaling, loss, each, search.space.recipe.alpha)
         if result is None:
             break
-        usual = judge.trials([leaders[0].candidate], each)[0].result
-        trial = JointTrial(linear, loss, result, usual, each.rows / len(search.space.rows.X))
-        search.joint = trial if trial.is_better() else None
-        if search.joint is None:
+        search.joint, errors = None, compare_errors(result, judge.trials([usual], each)[0].result)
+        if errors is None:
             break
+        why = f"{loss.text} with {linear.kernel!r}: error {errors[0]:.4g} on {each.judged:,} other rows, and "
+        why += f"{errors[1]:.4g} of {judge.split.loss.text} with {usual.kernel!r}"
+        # Alpha is smaller for more rows, as with a constant C of a support vector machine.
+        alpha = each.rows / len(search.space.rows.X) * result.alpha
+        search.joint = SelectedModel(linear.kernel, linear.scaling, {"loss": why}, alpha=alpha, loss=loss.text)
     return list(leaders)
 
 
