@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class FitRun:
     callback : called with each line of the history as it is made; where it returns True the solver stops
     scratch : folder for rows on disk; where none is given each worker has its own
     chosen : setting that was left open -> its choice, in words
-    stopped : whether the callback has said True
+    stopped : set once the callback has said True; the runs of all ways of a fit share it
     """
 
     executor: Executor
@@ -47,7 +48,7 @@ class FitRun:
     callback: Callback | None = None
     scratch: Scratch = field(default_factory=Scratch)
     chosen: dict[str, str] = field(default_factory=dict)
-    stopped: bool = False
+    stopped: Event = field(default_factory=Event)
 
     def listen(self, callback: Callback | None) -> None:
         """Let the solvers of the run call this, and know when it has said True."""
@@ -57,7 +58,8 @@ class FitRun:
 
         def call(line: dict[str, Any]) -> Any:
             answer = callback(line)
-            self.stopped |= answer is True
+            if answer is True:
+                self.stopped.set()
             return answer
 
         self.callback = call

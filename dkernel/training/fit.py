@@ -27,6 +27,7 @@ from dkernel.solvers.driver import SolverResult, solve
 from dkernel.solvers.fit_problem import Callback, FitProblem, FitRun
 from dkernel.solvers.full_batch import Polish
 from dkernel.solvers.reservoir_split import select_rows
+from dkernel.solvers.sgd_round import expand_coefficients
 from dkernel.solvers.targets import doubtful_task
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.cost import Cost
@@ -246,7 +247,7 @@ def _fit_ways(known: Fit, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
 
     def fit(ways: Sequence[Way], chosen: SelectedModel | None = None) -> None:
         # A callback ends the whole fit, and data that were rewritten have the order of the first way.
-        if fitted and (run.stopped or fitted[0].problem.order):
+        if fitted and (run.stopped.is_set() or fitted[0].problem.order):
             return
         run_of_way, way = run, ways[0]
         if way.features != "kernel" or fitted:
@@ -298,7 +299,7 @@ def _fit_way(known: Fit, chosen: SelectedModel | None, ways: Sequence[Way], open
     problem = replace(problem, setup=problem.setup.without_factors())  # no later stage needs them
     findings = {way.local: chosen.findings.get(way) for way in ways if way.local != "none"}
     residual = _make_residual(fit, problem, outcome)
-    local = fit_local(residual, fit.survey, fit.recipe, findings) if findings else None
+    local = fit_local(residual, fit.recipe, findings) if findings else None
     if local is not None:
         residual.run.note("local", local.why)
     return FittedWay(" or ".join(way.text for way in ways), fit, chosen, outcome, residual, local)
@@ -337,7 +338,7 @@ def _make_residual(fit: Fit, problem: FitProblem, outcome: SolverResult) -> Resi
     weighted = fit.ask.source.weight is not None or problem.objective.class_weights is not None
     weight = fit.targets.weight(fit.recipe.class_weight, fit.counts, fit.survey.weight) if weighted else None
     pieces = local_pieces(fit.ask.units, problem.schedules[0] if problem.reader.on_disk else ())
-    return Residual.of(problem, outcome.v, pieces, fit.survey, weight)
+    return Residual(problem, fit.survey, expand_coefficients(problem.coordinates, outcome.v), pieces, weight)
 
 
 def format_alpha(alpha: float, tried: Mapping[str, float], sample: Mapping[str, float]) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from dkernel.data.source import Source
 from dkernel.losses.losses import parse_loss
@@ -11,7 +10,6 @@ from dkernel.solvers.budget import is_within_budget, limit_model_bytes
 from dkernel.solvers.sizes import Sizes, pass_flops
 from dkernel.streaming.cost import SCORE_SPEED, Cost
 from dkernel.streaming.schedule import Partition, RowSlice
-from dkernel.streaming.survey import SurveyResult
 from dkernel.training.cells.stage import CellStage
 from dkernel.training.grids.stage import GridStage
 from dkernel.training.residual import Residual
@@ -81,29 +79,17 @@ def tries_local(recipe: Recipe, source: Source, holdout: int) -> bool:
     return recipe.local == "auto" and is_open(recipe) and fits and holdout >= least
 
 
-def fit_local(
-    residual: Residual,
-    survey: SurveyResult,
-    recipe: Recipe,
-    stages: Mapping[str, SettingIndex | None],
-) -> StageResult:
-    """Fit local stages and return the best; if the callback returns True in one, no other starts.
+def fit_local(residual: Residual, recipe: Recipe, stages: Mapping[str, SettingIndex | None]) -> StageResult:
+    """Fit local stages and return the best; once the callback has said True, no other starts.
 
     Parameters
     ----------
     stages : word of each stage to try -> settings from which its search begins
     """
-    answers: list[Any] = []
-    callback = residual.run.callback
-
-    def report(line: dict[str, Any]) -> Any:
-        answers.append(callback(line) if callback else None)
-        return answers[-1]
-
     tried: list[StageResult] = []
     for kind, setting in stages.items():
-        if True not in answers:
-            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, report, setting))
+        if not (tried and residual.run.stopped.is_set()):
+            tried.append(LOCAL_STAGES[kind].fit(residual, recipe, setting))
     return best_stage(tried)
 
 

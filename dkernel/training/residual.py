@@ -15,7 +15,6 @@ from dkernel.numerics.threads import for_each, usable_cores
 from dkernel.solvers.fit_problem import FitProblem, FitRun
 from dkernel.solvers.objective import Coefficients, Objective, count_correct
 from dkernel.solvers.reservoir_split import select_rows
-from dkernel.solvers.sgd_round import expand_coefficients
 from dkernel.solvers.targets import residual_bound
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import RowSample, SurveyResult
@@ -50,37 +49,17 @@ class Residual:
     Parameters
     ----------
     problem : the problem that the global stage has solved
+    survey : survey of the source
     start : coefficients of the global stage
     pieces : pieces of the source, which together have all of its rows
-    sampled : raw rows in memory, without the holdout
     weight : sum of the weights of all rows; None if each row has the weight 1
-    bound : largest absolute value of a residual
-    key : key of the fit and its global stage
     """
 
     problem: FitProblem
+    survey: SurveyResult
     start: Coefficients
     pieces: Sequence[RowSlice]
-    sampled: Block
     weight: float | None
-    bound: float
-    key: str
-
-    @classmethod
-    def of(
-        cls, problem: FitProblem, v: F64, pieces: Sequence[RowSlice], survey: SurveyResult, weight: float | None
-    ) -> "Residual":
-        """Make the residual of the global stage with these coefficients.
-
-        Parameters
-        ----------
-        v : coefficients of the global stage; the key has their digest, since a callback may end the passes early
-        weight : sum of the weights of all rows; None if each row has the weight 1
-        """
-        start = expand_coefficients(problem.coordinates, v)
-        sampled = select_rows(problem.split.fitted, slice(GROUP_SAMPLE))
-        bound, key = residual_bound(problem.objective.targets, survey), f"{problem.run.key}-{array_digest(start[0])}"
-        return cls(problem, start, pieces, sampled, weight, bound, key)
 
     @property
     def objective(self) -> Objective:
@@ -91,6 +70,21 @@ class Residual:
     def run(self) -> FitRun:
         """The run of the fit."""
         return self.problem.run
+
+    @cached_property
+    def key(self) -> str:
+        """Key of the fit and its global stage, with its coefficients: a callback may end the passes early."""
+        return f"{self.run.key}-{array_digest(self.start[0])}"
+
+    @cached_property
+    def bound(self) -> float:
+        """Largest absolute value of a residual."""
+        return residual_bound(self.objective.targets, self.survey)
+
+    @cached_property
+    def sampled(self) -> Block:
+        """Raw rows in memory, without the holdout."""
+        return select_rows(self.problem.split.fitted, slice(GROUP_SAMPLE))
 
     @cached_property
     def sample(self) -> ResidualRows:

@@ -100,7 +100,7 @@ class MeanStage(Stage):
     def update(self, *_):
         raise UnsupportedError("Means learn no new rows.")
 
-    def fit(self, residual, _, recipe, *__):
+    def fit(self, residual, recipe, _):
         rows, loss, unit = residual.sample, residual.objective.loss, residual.objective.targets.widths
         bins, steps = recipe.settings(Means).bins, -loss.derivative(rows.Y, rows.scores) / loss.curvature
         machine = MeanMachine.of(rows.X, steps, rows.weight, bins, unit)

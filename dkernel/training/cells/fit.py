@@ -16,7 +16,6 @@ from dkernel.model.local.cells import Cell, CellSettings, fit_cell, pack_cells, 
 from dkernel.model.local.partition import CellTree, Visit, grow
 from dkernel.numerics.array_types import F32, F64
 from dkernel.solvers.driver import State, StateMachine, solve
-from dkernel.solvers.fit_problem import Callback
 from dkernel.streaming.execution.base import Call, Executor, Handle
 from dkernel.training.cells.rows import CellRun, SortedRows, rows_of_cell
 from dkernel.training.holdout_losses import judge_rows
@@ -220,18 +219,7 @@ class CellSolver(StateMachine[CellState, FittedCells]):
             yield Call(f"{key}-{parts[0]}-{len(parts)}", fit_task, args)
 
 
-def fit_cells(
-    residual: Residual,
-    fitter: CellFitter,
-    rows: SortedRows,
-    settings: CellSettings,
-    callback: Callback | None = None,
-) -> FittedCells:
-    """Fit all cells.
-
-    Parameters
-    ----------
-    callback : called with a line for each part, in their order; if it returns True the other cells stay empty
-    """
+def fit_cells(residual: Residual, fitter: CellFitter, rows: SortedRows, settings: CellSettings) -> FittedCells:
+    """Fit all cells; once the callback has said True the other cells stay empty."""
     with closing(CellSolver(residual, fitter, rows, settings)) as solver:
-        return solve(solver, residual.run.journal, callback)
+        return solve(solver, residual.run.journal, residual.run.callback)

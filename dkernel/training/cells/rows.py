@@ -27,20 +27,8 @@ from dkernel.training.residual import Residual, ResidualRows
 PICKS = 8  # most lists of rows that a cell is picked from: with more workers a task fits several cells
 
 
-@dataclass(frozen=True, eq=False)
-class RowRouter:
-    """Stages and tree that assign the rows of a unit to their cells.
-
-    Parameters
-    ----------
-    start : coefficients of the global stage
-    tree : tree of the cells
-    """
-
-    objective: Objective
-    start: Coefficients
-    inputs: CellInputs
-    tree: CellTree
+Router = tuple[Objective, Coefficients, CellInputs, CellTree]
+"""What a task assigns rows to cells by: the objective and the coefficients of the global stage, inputs and tree."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,15 +72,13 @@ class SortedRows:
     Parameters
     ----------
     residual : residual with the source of the rows, and the progress of the reading
+    inputs, tree : inputs and tree of the cells
     numbers : numbers of the tree's cells, with which these are cut again
-    key : key of these rows
-    n : number of rows of the source
     """
 
-    def __init__(self, residual: Residual, router: RowRouter, numbers: Sequence[int], key: str, n: int) -> None:
-        self.executor, self.key, self.numbers = residual.run.executor, key, numbers
-        self.inputs, self.tree = router.inputs, router.tree
-        self._residual, self._router, self._n = residual, router, n
+    def __init__(self, residual: Residual, inputs: CellInputs, tree: CellTree, numbers: Sequence[int]) -> None:
+        self.executor, self.key, self.numbers = residual.run.executor, f"{residual.key}-cells", numbers
+        self.inputs, self.tree, self._residual = inputs, tree, residual
         self._runs: list[Handle] = []
         self._counts: NDArray[np.int64] | None = None
 
@@ -108,9 +94,10 @@ class SortedRows:
             residual, inside = self._residual, dict[int, list[RowSlice]]()
             for piece in residual.pieces:
                 inside.setdefault(piece.range.unit, []).append(piece)
-            residual.run.progress.phase("sort rows to cells", self._n)
+            residual.run.progress.phase("sort rows to cells", residual.problem.sizes.n)
             disk = residual.run.disk_folder(self.key)
-            with self.executor.broadcast(self._router, f"{self.key}-router") as handle:
+            router: Router = residual.objective, residual.start, self.inputs, self.tree
+            with self.executor.broadcast(router, f"{self.key}-router") as handle:
                 self._runs, counts = residual.problem.reader.leave_each(
                     write_run,
                     f"{self.key}-run",
@@ -118,7 +105,7 @@ class SortedRows:
                     lambda unit: (handle, disk, inside.get(unit, [])),
                     count_cell_rows,
                 )
-            self._counts = np.zeros(self._router.tree.n_cells, np.int64)
+            self._counts = np.zeros(self.tree.n_cells, np.int64)
             for cells, rows in counts:
                 self._counts[cells] += rows
         return self._counts
@@ -152,14 +139,15 @@ class SortedRows:
 
 
 def write_run(
-    blocks: Sequence[Block | StoredBlock], router: RowRouter, disk: DiskFolder, pieces: Sequence[RowSlice]
+    blocks: Sequence[Block | StoredBlock], router: Router, disk: DiskFolder, pieces: Sequence[RowSlice]
 ) -> CellRun:
     """Sort the rows of a unit and write them; runs on a worker."""
+    objective, _, inputs, tree = router
     parts = [_rows(*load_piece(blocks[piece.range.block], piece), router) for piece in pieces]
-    dtype = run_dtype(len(router.inputs.center), router.objective.targets.outputs)
+    dtype = run_dtype(len(inputs.center), objective.targets.outputs)
     rows = np.concatenate([np.empty(0, dtype), *parts])
     rows = rows[np.argsort(rows["number"], kind="stable")]
-    visits = dict(router.tree.visits(np.ascontiguousarray(rows["X"])))
+    visits = dict(tree.visits(np.ascontiguousarray(rows["X"])))
     sorted_rows = []
     for cell in sorted(visits):
         some = rows[visits[cell].rows]
@@ -185,14 +173,15 @@ def pick(lists: Sequence[Sequence[CellRun]], cells: Sequence[int]) -> list[CellR
     return [CellRun.of(sorted(cells), parts, dtype)]
 
 
-def _rows(block: Block, piece: RowSlice, router: RowRouter) -> NDArray[Any]:
+def _rows(block: Block, piece: RowSlice, router: Router) -> NDArray[Any]:
     """Return the rows of a piece that cells learn from, in the dtype of a run."""
-    X, Y, weight, keep = router.objective.all_rows(block, piece)
-    scores = router.objective.components.scores(X, *router.start)
+    objective, start, inputs, _ = router
+    X, Y, weight, keep = objective.all_rows(block, piece)
+    scores = objective.components.scores(X, *start)
     out = np.zeros(int(keep.sum()), run_dtype(X.shape[1], Y.shape[1]))
     out["number"] = (piece.first + piece.step * np.arange(piece.n))[keep]
     out["weight"] = 1.0 if weight is None else weight[keep, 0]
-    out["X"], out["Y"], out["scores"] = router.inputs(X)[keep], Y[keep], scores[keep]
+    out["X"], out["Y"], out["scores"] = inputs(X)[keep], Y[keep], scores[keep]
     return out
 
 

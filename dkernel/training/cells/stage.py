@@ -20,12 +20,11 @@ from dkernel.model.model import Model
 from dkernel.model.recipe import Recipe
 from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.threads import usable_cores
-from dkernel.solvers.fit_problem import Callback
 from dkernel.streaming.cost import CHOLESKY_SHARE, PAIR_FLOPS, Cost
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.cells.fit import CellFitter, fit_cells, judge_settings
-from dkernel.training.cells.rows import RowRouter, SortedRows, run_dtype
+from dkernel.training.cells.rows import SortedRows, run_dtype
 from dkernel.training.cells.settings import MIDDLE_CELLS, SIZES, best_cells_anywhere, cell_settings, search_cells
 from dkernel.training.cells.update import CellUpdate, update_cell_machine
 from dkernel.training.residual import Residual, ResidualRows
@@ -147,14 +146,12 @@ class CellStage(Stage):
         best = setting or best_cells_anywhere(mean_loss)
         return losses(best, rows), best
 
-    def fit(
-        self, residual: Residual, survey: SurveyResult, recipe: Recipe, callback: Callback, setting: SettingIndex | None
-    ) -> StageResult:
+    def fit(self, residual: Residual, recipe: Recipe, setting: SettingIndex | None) -> StageResult:
         """Cut the rows into cells, choose settings on a few, fit all cells, and keep them if the holdout improves."""
         residual.run.progress.phase("prepare cells")
-        n, journal, moments = residual.problem.sizes.n, residual.run.journal, survey.moments
+        n, journal, survey = residual.problem.sizes.n, residual.run.journal, residual.survey
         scaling = survey.scaling("standard")
-        inputs = CellInputs(scaling.shift, np.where(moments.variance > 0, scaling.factor, 0.0))
+        inputs = CellInputs(scaling.shift, np.where(survey.moments.variance > 0, scaling.factor, 0.0))
         limit, overlap, partitions = cell_sizes(recipe)
         sample, learned = inputs(residual.sampled.X), metric_rows(n)
 
@@ -176,12 +173,11 @@ class CellStage(Stage):
             recipe.seed,
             partitions,
         )
-        router = RowRouter(residual.objective, residual.start, inputs, tree)
         mean_weight = 1.0 if residual.weight is None else residual.weight / n
         # The rows of one cell cannot judge a ranking of all rows.
         loss, outputs = residual.objective.loss.judged_by(BY_LOSS), residual.objective.targets.outputs
         fitter = CellFitter(loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
-        with closing(SortedRows(residual, router, numbers, f"{residual.key}-cells", n)) as rows:
+        with closing(SortedRows(residual, inputs, tree, numbers)) as rows:
 
             def choose() -> SettingIndex:
                 rows.sort()
@@ -189,7 +185,7 @@ class CellStage(Stage):
                 return _choose(residual, fitter, rows, setting, recipe.effort)
 
             settings = cell_settings(journal.stage("cells-settings", choose))
-            machine, history = fit_cells(residual, fitter, rows, settings, callback)
+            machine, history = fit_cells(residual, fitter, rows, settings)
         return _judge(residual, machine, history, settings)
 
     def update(

@@ -24,7 +24,6 @@ from dkernel.model.local.grids import COUNT_BITS, FixedPoint, Tables, code_bits,
 from dkernel.model.local.inputs import GridInputs
 from dkernel.numerics.array_types import F32
 from dkernel.solvers.driver import State, StateMachine, solve
-from dkernel.solvers.fit_problem import Callback
 from dkernel.solvers.objective import Coefficients, Objective, count_correct
 from dkernel.streaming.execution import process_cache
 from dkernel.streaming.execution.base import Handle
@@ -334,20 +333,13 @@ def fit_grids(
     n_grids: int,
     seed: int,
     room: int | None = None,
-    callback: Callback | None = None,
 ) -> FittedGrids:
-    """Fit grids.
-
-    Parameters
-    ----------
-    n_grids, seed, room : as in `GridSolver`
-    callback : called with the line of each round; if it returns True the fit ends
-    """
+    """Fit grids; the parameters are those of `GridSolver`."""
     with (
         RepeatedReading(residual.problem.reader, residual.pieces, f"{residual.key}-{STAGE}") as reading,
         closing(GridSolver(residual, inputs, settings, n_grids, seed, room, reading)) as solver,
     ):
-        return solve(solver, residual.run.journal, callback)
+        return solve(solver, residual.run.journal, residual.run.callback)
 
 
 def _line(residual: Residual, total: BinSums, grids: int) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from dkernel.model.recipe import Recipe
 from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.threads import usable_cores
 from dkernel.solvers.budget import limit_model_bytes
-from dkernel.solvers.fit_problem import Callback
 from dkernel.solvers.sizes import Sizes
 from dkernel.solvers.targets import Targets, residual_bound
 from dkernel.streaming.cost import GRID_COLUMN_SECONDS, GRID_FLOPS, TABLE_FLOPS, Cost
@@ -179,17 +178,14 @@ class GridStage(Stage):
     def fit(
         self,
         residual: Residual,
-        survey: SurveyResult,
         recipe: Recipe,
-        callback: Callback,
         setting: SettingIndex | None,  # noqa: ARG002 - settings for few rows do not suit many
     ) -> StageResult:
         """Search settings on a sample, and fit groups of grids while the holdout improves; keep them if it does."""
         residual.run.progress.phase("prepare grids")
-        source, outputs = residual.problem.reader.source, residual.objective.targets.outputs
-        groups = category_groups(source, residual.sampled.X, recipe.settings(Grids).one_hot)
-        inputs = GridInputs(survey.moments.mean, groups)
-        settings = first_settings(inputs, survey.scaling("standard"))
+        source, targets = residual.problem.reader.source, residual.objective.targets
+        inputs, settings, *_ = self.prepare(residual.survey, source, recipe, targets, residual.sampled)
+        outputs = targets.outputs
         sizes = replace(residual.problem.sizes, components=residual.objective.components.map.n_components)
         n_grids = limit_grids(recipe, sizes, outputs)
         if residual.judges:
@@ -205,12 +201,12 @@ class GridStage(Stage):
         rounds = -(-n_grids // group_size(n_grids, outputs, code_bits(sizes.n, outputs)))
         residual.run.progress.phase("grids", sum(piece.n for piece in residual.pieces) * rounds)
         room = grid_room(recipe, sizes, outputs)
-        machine, scores, history = fit_grids(residual, inputs, settings, n_grids, recipe.seed, room, callback)
+        machine, scores, history = fit_grids(residual, inputs, settings, n_grids, recipe.seed, room)
         n_fitted = machine.binning.n_grids
         used = float(np.count_nonzero(machine.binning.inverse) / n_fitted)
         facts: dict[str, Any] = {"grids": n_fitted, "ridge": settings.ridge, "used": used, "groups": len(inputs.groups)}
         words = f"{n_fitted:,} grids of {used:.1f} of {inputs.n_out} inputs"
-        words += f", categories {named}" if (named := _in_words(groups, feature_names(source))) else ""
+        words += f", categories {named}" if (named := _in_words(inputs.groups, feature_names(source))) else ""
         return StageResult.judge(machine, history, facts, words, residual, scores)
 
     def update(

@@ -15,7 +15,6 @@ from dkernel.model.model import Model
 from dkernel.model.recipe import Recipe
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.loops import CompiledLoop
-from dkernel.solvers.fit_problem import Callback
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.cost import Cost
 from dkernel.streaming.execution.base import Executor
@@ -97,9 +96,7 @@ class Stage(ABC):
         """
 
     @abstractmethod
-    def fit(
-        self, residual: Residual, survey: SurveyResult, recipe: Recipe, callback: Callback, setting: SettingIndex | None
-    ) -> StageResult:
+    def fit(self, residual: Residual, recipe: Recipe, setting: SettingIndex | None) -> StageResult:
         """Fit it to the residual of all rows, and keep it if the holdout improves.
 
         Parameters
