@@ -1,10 +1,17 @@
-"""The settings of cells: the axes of a search, its start and its moves."""
+"""The settings of cells: their sizes, and the axes of a search, its start and its moves."""
 
 from collections.abc import Callable
 from math import inf
 
 from dkernel.model.local.cells import SMOOTHNESS, CellSettings
+from dkernel.model.local_settings import Cells
+from dkernel.model.recipe import Recipe
 from dkernel.training.selection.descent import SettingIndex, descend
+
+# Cells of 2,048, 4,096 and 8,192 rows have errors of 3.9, 3.4 and 3.7 % on covtype without overlap, and the work grows
+# with their square. Bands with half as many rows as the cell lower 3.20 to 2.66 %, as three partitions do.
+CELL_ROWS = 4096
+OVERLAP = 0.5  # the bands of a cell have this share of its rows
 
 # Axes of cells. A search tries one setting after the other, from the middle outwards while the loss falls.
 CELL_WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -19,6 +26,15 @@ WIDTH_WITH_RIDGE = (1, -1, 0, 0)
 # A rough kernel needs a smaller ridge than a smooth one, so a search finds a ridge for each smoothness first. Then it
 # repeats these moves until none of them gains.
 CELL_MOVES = (WIDTH_OF_CELLS, OWN_METRIC, RIDGE_OF_CELLS, WIDTH_WITH_RIDGE)
+
+
+def cell_sizes(recipe: Recipe) -> tuple[int, float, int]:
+    """Return the rows of a cell, the share of them in its bands, and the number of partitions into cells."""
+    cells = recipe.settings(Cells)
+    rows = CELL_ROWS if isinstance(cells.rows, str) else cells.rows
+    overlap = OVERLAP if isinstance(cells.overlap, str) else cells.overlap
+    automatic = 2 if recipe.effort == "high" else 1
+    return rows, overlap, automatic if isinstance(cells.partitions, str) else cells.partitions
 
 
 def cell_settings(setting: SettingIndex) -> CellSettings:

@@ -25,8 +25,16 @@ from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.cells.fit import CellFitter, fit_cells, judge_settings
 from dkernel.training.cells.rows import SortedRows, run_dtype
-from dkernel.training.cells.settings import MIDDLE_CELLS, SIZES, best_cells_anywhere, cell_settings, search_cells
-from dkernel.training.cells.update import CellUpdate, update_cell_machine
+from dkernel.training.cells.settings import (
+    CELL_ROWS,
+    MIDDLE_CELLS,
+    SIZES,
+    best_cells_anywhere,
+    cell_settings,
+    cell_sizes,
+    search_cells,
+)
+from dkernel.training.cells.update import update_cell_machine
 from dkernel.training.residual import Residual, ResidualRows
 from dkernel.training.selection.descent import SettingIndex
 from dkernel.training.selection.evaluation import FitValidationSplit, StageScores
@@ -35,10 +43,6 @@ from dkernel.training.selection.metric_learning import MOST_METRIC_COLUMNS
 from dkernel.training.selection.race import MOST_RACE_ROWS
 from dkernel.training.stage_result import StageResult
 
-# Cells of 2,048, 4,096 and 8,192 rows have errors of 3.9, 3.4 and 3.7 % on covtype without overlap, and the work grows
-# with their square. Bands with half as many rows as the cell lower 3.20 to 2.66 %, as three partitions do.
-CELL_ROWS = 4096
-OVERLAP = 0.5  # the bands of a cell have this share of its rows
 ROOM = 0.9  # cuts on the sample aim at this share of a cell's rows, since cells come out some percent larger or smaller
 LEAST_SAMPLE = 128  # rows of the sample that a cut leaves on each side: so cells have their share within a tenth
 # Parts of the shuffle that settings are tried on, and rows of a cell there: it costs an eighth of a whole one.
@@ -49,15 +53,6 @@ METRIC_ROWS = 2048  # rows that the metric of cells is learned on, the fewest of
 # Limits of the rows that the metric is learned on, an eighth of all: on covtype 2,500 rows have an error of 3.7 %, and
 # 7,000 rows 3.5 %.
 CELL_METRIC_ROWS = (METRIC_ROWS, 8192)
-
-
-def cell_sizes(recipe: Recipe) -> tuple[int, float, int]:
-    """Return the rows of a cell, the share of them in its bands, and the number of partitions into cells."""
-    cells = recipe.settings(Cells)
-    rows = CELL_ROWS if isinstance(cells.rows, str) else cells.rows
-    overlap = OVERLAP if isinstance(cells.overlap, str) else cells.overlap
-    automatic = 2 if recipe.effort == "high" else 1
-    return rows, overlap, automatic if isinstance(cells.partitions, str) else cells.partitions
 
 
 def metric_rows(n: int) -> int:
@@ -197,9 +192,7 @@ class CellStage(Stage):
         executor: Executor,
     ) -> CellMachine:
         """Let each cell learn the new rows that fall into it."""
-        (limit, overlap, _), ridge = cell_sizes(model.recipe), float(model.facts["local"]["ridge"])
-        shared = CellUpdate(model.loss, ridge, int((1 + overlap) * limit), overlap, model.recipe.seed)
-        return update_cell_machine(machine, shared, rows, executor)
+        return update_cell_machine(machine, model, rows, executor)
 
 
 def root_of_choice(scaling: Scaling, inputs: CellInputs, rows: F32) -> F32 | None:
