@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -49,12 +49,12 @@ class FullBatch(Solver[FullBatchState]):
     """
 
     stage = "batch"
-    kind: ClassVar[type[Batch]]
+    kind: type[Batch]
 
     def __init__(self, problem: FitProblem) -> None:
         super().__init__(problem)
         self.settings, self.first, self.limit = self._begin()
-        self.machine = self._kind()(self.settings, DECREMENT_TOLERANCE[problem.dtype])
+        self.machine = self.kind(self.settings, DECREMENT_TOLERANCE[problem.dtype])
         self.statistic = Gradient(problem.objective, exact=problem.dtype == "float64")
 
     def _begin(self) -> tuple[AlphaPath, F64, int]:
@@ -63,9 +63,6 @@ class FullBatch(Solver[FullBatchState]):
         heads = np.concatenate([np.arange(j * of_fit.outputs, (j + 1) * of_fit.outputs) for j in paths])
         settings = of_fit.only([(j, 1.0) for j in paths])
         return settings, np.ascontiguousarray(start[:, heads]), self.readings(self.problem.sizes)
-
-    def _kind(self) -> type[Batch]:
-        return self.kind
 
     @classmethod
     def readings(cls, sizes: Sizes) -> int:
@@ -148,16 +145,13 @@ class Polish(FullBatch):
     stage = "polish"
 
     def __init__(self, problem: FitProblem, before: SolverResult) -> None:
-        self.before = before
+        self.before, self.kind = before, batch_solver(problem.objective.loss)
         super().__init__(problem)
 
     def _begin(self) -> tuple[AlphaPath, F64, int]:
         of_fit, before = self.problem.setup.solver, self.before
         only = of_fit.only([(list(of_fit.alphas).index(before.alpha), 1.0)])
         return only, before.v, self.problem.sizes.polish
-
-    def _kind(self) -> type[Batch]:
-        return batch_solver(self.settings.loss)
 
     def _show(self, state: FullBatchState) -> None:  # noqa: ARG002 - its readings are short: one phase for all
         self.show("polish", lambda: self.limit * self.problem.reader.source.n_rows)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError
 from dkernel.model.serialization import stored
 from dkernel.numerics.array_types import F64
-from dkernel.solvers.preconditioner import Preconditioner, effective_dimension
+from dkernel.solvers.preconditioner import Preconditioner, find_ridge
 
 Slice = NDArray[np.float32]
 THREADS = 4  # slices at once: BLAS has one thread, and the threads do not change the bits
@@ -126,12 +126,8 @@ class Sketch:
 
     def ridge(self, target: float, floor: float) -> float:
         """The ρ at which the effective dimension Σ μ / (μ + ρ) equals `target`, at least `floor` and what is noise."""
-        weights = np.ones(len(self.values))
-        low, high = 1e-14 * float(self.values[0]), float(self.values.sum()) / min(target, 1.0)
-        for _ in range(60):
-            rho = float(np.sqrt(low * high))
-            dimension = effective_dimension(self.values, weights, rho)
-            low, high = (rho, high) if dimension > target else (low, rho)
+        most = float(self.values.sum()) / min(target, 1.0)
+        rho = find_ridge(self.values, np.ones(len(self.values)), target, most)
         return max(rho, floor, NOISE * float(self.values[0]))
 
     def project(self, features: Iterable[F64]) -> tuple[F64, F64]:

@@ -164,14 +164,15 @@ def ridge_for(
         root = metric_factor(metric)
     rho = largest = 0.0
     for nodes, weights in _spectral_measures(covariance, metric, root, rng):
-        before, rho, largest = rho, _find_ridge(nodes, weights, target), float(nodes.max())
+        before, rho, largest = rho, find_ridge(nodes, weights, target, float(nodes.max())), float(nodes.max())
         if abs(rho - before) <= RIDGE_MOVED * rho:
             break
     return max(rho, floor * largest)
 
 
-def _find_ridge(nodes: F64, weights: F64, target: float) -> float:
-    low, high = 1e-14 * nodes.max(), float(nodes.max())
+def find_ridge(nodes: F64, weights: F64, target: float, high: float) -> float:
+    """The ρ of up to `high` at which `effective_dimension` equals `target`, by bisection."""
+    low = 1e-14 * float(nodes.max())
     for _ in range(60):
         rho = float(np.sqrt(low * high))
         dimension = effective_dimension(nodes, weights, rho)

@@ -255,12 +255,12 @@ def _fit_ways(known: Fit, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
             run_of_way = replace(run, key=f"{run.key}-{name}", journal=run.journal.within(name), chosen=dict(notes))
         fitted.append(_fit_way(replace(known, run=run_of_way), chosen, ways, opened))
 
-    split = known.split(known.sizes)
     many = len(ways) > 1 and GRIDS_ALONE in ways and survey.moments.n > MANY_FOR_GRIDS
-    if many and len(split.holdout.X) and not explain_order(survey):  # only one way may change the order of rows
+    many = many and len(known.split(known.sizes).holdout.X) > 0
+    if many and not explain_order(survey):  # only one way may change the order of rows
         fit([GRIDS_ALONE])
     reached = fitted[0].holdout["loss"] if fitted else inf
-    chosen = choose_model(known, split, ways, reached=reached)
+    chosen = choose_model(known, ways, reached=reached)
     chosen = chosen if chosen.ways or fitted else replace(chosen, ways=tuple(ways))  # a search chooses no way
     by_stage: dict[tuple[str, bool], list[Way]] = {}
     for way in chosen.ways:  # ways with the same global stage and number of components share it
@@ -288,7 +288,7 @@ def _fit_way(known: Fit, chosen: SelectedModel | None, ways: Sequence[Way], open
     way = Way(features, "auto" if len(ways) > 1 else stages[0])
     fit = replace(known, recipe=way.of(known.recipe))
     if features != "kernel":
-        choice = choose_model(fit, fit.split(fit.sizes))
+        choice = choose_model(fit)
         if chosen is not None:
             choice = replace(choice, why=choice.why | {"way": chosen.why["way"]}, findings=chosen.findings)
         chosen = choice

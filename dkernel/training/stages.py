@@ -178,13 +178,7 @@ def _describe_rows(fit: Fit, sizes: Sizes) -> str:
     return " ".join(["all rows", *["except " + " and ".join(others)] * bool(others)])
 
 
-def choose_model(
-    fit: Fit,
-    split: ReservoirSplit,
-    ways: Sequence[Way] = (),
-    stage: str = "choose",
-    reached: float = inf,
-) -> SelectedModel:
+def choose_model(fit: Fit, ways: Sequence[Way] = (), stage: str = "choose", reached: float = inf) -> SelectedModel:
     """Choose kernel, scaling, metric and the best of several ways on the sample, as far as they are open.
 
     Parameters
@@ -194,10 +188,11 @@ def choose_model(
     if fit.ask.chosen is not None:
         return fit.ask.chosen
     targets, recipe, run, source = fit.targets, fit.recipe, fit.run, fit.ask.source
+    rows = fit.split(fit.sizes).fitted
     run.progress.phase("choose scale and gamma")
 
     def select() -> SelectedModel:
-        drawing, rows = fit.drawing(fit.features), split.fitted
+        drawing = fit.drawing(fit.features)
         space = CandidateSpace(recipe, fit.survey, rows, drawing, source.encoding)
         loss = parse_loss(recipe.loss).of(targets.outputs).judged_by(recipe.scoring)
         judge = Judge(
@@ -215,8 +210,7 @@ def choose_model(
         return select_model(search, ways)
 
     chosen = run.journal.stage(stage, select)
-    rows = chosen.scaling.apply(split.fitted.X[:CHECKED_ROWS], recipe.dtype)
-    check_products(chosen.kernel, rows, source.columns)
+    check_products(chosen.kernel, chosen.scaling.apply(rows.X[:CHECKED_ROWS], recipe.dtype), source.columns)
     return chosen
 
 

@@ -95,7 +95,7 @@ class FewRowsSearch(ParameterSearch):
             run = FitRun(self.executor, ask.key, self.progress, scratch=self.scratch)
             with closing(BlockReader(self.executor, ask.source, ask.plan.keeps_rows)) as reader:
                 fit = learn_labels(ask, run, read_survey(ask, run, reader), reader)
-            return choose_model(fit, fit.split(fit.sizes))
+            return choose_model(fit)
 
         return self._choose_once(candidate, candidate.recipe.to_text(), choose)
 

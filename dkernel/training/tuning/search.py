@@ -242,8 +242,7 @@ class HalvingSearch(ParameterSearch):
         name = "choice-" + hashlib.sha256(name.encode()).hexdigest()[:12]
         fit = learn_labels(self.asks[candidate.of_map], self._make_run(self.key), base.survey, base.reader)
         fit = replace(fit, recipe=fit.recipe.replace(loss=parse_loss(fit.recipe.loss).text))
-        split = base.split(base.sizes)
-        return self._choose_once(candidate, name, lambda: choose_model(fit, split, stage=name))
+        return self._choose_once(candidate, name, lambda: choose_model(fit, stage=name))
 
     def _make_map(self, i: int, of_map: tuple[Any, ...], mine: Sequence[int], base: Fit) -> RacedMap:
         chosen, full = self.chosen[of_map], self.asks[of_map]
