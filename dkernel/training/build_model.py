@@ -61,9 +61,8 @@ class FittedWay(NamedTuple):
     @property
     def holdout(self) -> dict[str, float]:
         """Figures of the holdout."""
-        if self.local is not None and self.machine is not None and self.local.holdout:
-            return self.local.holdout
-        return self.outcome.holdout
+        judged = {} if self.local is None or self.local.losses is None else self.local.losses.figures
+        return judged or self.outcome.holdout
 
     @property
     def losses(self) -> HoldoutLosses:

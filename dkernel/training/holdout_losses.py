@@ -1,7 +1,7 @@
 """The losses of the rows of the holdout, which compare the fits of local stages and of ways."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from dkernel.losses.losses import Loss
 from dkernel.losses.metrics import clearly_more, paired_difference
 from dkernel.losses.scoring import BY_LOSS
 from dkernel.numerics.array_types import F32, F64
+from dkernel.solvers.objective import count_correct
 from dkernel.solvers.targets import Targets
 
 
@@ -27,29 +28,33 @@ class HoldoutLosses:
     values : values of `Loss.judging_value`, float64 (rows,)
     wrong : 1 where the label is wrong, else 0, float64 (rows,); None for numbers, and if the recipe has a scorer
     weight : weight of each row, float64 (rows,)
+    merit : accuracy of all rows, or the rmse
     """
 
     loss: str
     values: F64
     wrong: F64 | None
     weight: F64
+    merit: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, loss: Loss, targets: Targets, Y: F32, scores: F32, weight: F64) -> "HoldoutLosses":
         """Compute the losses of rows with these targets and scores, float32 (rows, outputs)."""
         by_loss = loss.scoring == BY_LOSS
         wrong = targets.wrong(Y, scores).astype(np.float64) if by_loss and targets.classes is not None else None
-        return cls(
-            loss.text if by_loss else loss.scoring,
-            judge_rows(loss, Y, scores),
-            wrong,
-            weight,
-        )
+        merit = targets.merit(count_correct(targets, Y, scores), len(Y))
+        return cls(loss.text if by_loss else loss.scoring, judge_rows(loss, Y, scores), wrong, weight, merit)
 
     @property
     def mean(self) -> float:
         """The mean loss; 0 without rows."""
         return float(self.weight @ self.values / self.weight.sum()) if len(self.weight) else 0.0
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Loss, number of rows and merit, as a solver has them; empty without rows."""
+        n = len(self.weight)
+        return {"loss": self.mean, "rows": n, **self.merit} if n else {}
 
     def gain_over(self, other: "HoldoutLosses") -> tuple[float, float]:
         """Return by how much the mean loss is smaller than another one, and the standard error of the difference."""

@@ -13,7 +13,7 @@ from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import for_each, usable_cores
 from dkernel.solvers.fit_problem import FitProblem, FitRun
-from dkernel.solvers.objective import Coefficients, Objective, count_correct
+from dkernel.solvers.objective import Coefficients, Objective
 from dkernel.solvers.reservoir_split import select_rows
 from dkernel.solvers.targets import residual_bound
 from dkernel.streaming.schedule import RowSlice
@@ -128,11 +128,3 @@ class Residual:
         """Return the losses of the rows of the holdout for these scores."""
         rows, objective = self.holdout, self.objective
         return HoldoutLosses.of(objective.loss, objective.targets, rows.Y, scores, rows.weight)
-
-    def figures(self, scores: F32) -> dict[str, float]:
-        """Return loss and merit of scores of the holdout, in the form of a solver; empty without a holdout."""
-        rows, targets = self.holdout, self.objective.targets
-        if not len(rows.Y):
-            return {}
-        of_holdout = {"loss": self.losses(scores).mean, "rows": len(rows.Y)}
-        return of_holdout | targets.merit(count_correct(targets, rows.Y, scores), len(rows.Y))

@@ -1,7 +1,7 @@
 """The result of a local stage."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +22,6 @@ class StageResult:
     history : one line for each round
     facts : for the model file, as JSON
     why : reason to keep the machine or not, in words
-    holdout : figures of the holdout with this machine
     losses : losses of the rows of the holdout with this machine; None without a machine
     """
 
@@ -30,7 +29,6 @@ class StageResult:
     history: list[dict[str, Any]]
     facts: dict[str, Any]
     why: str
-    holdout: dict[str, float] = field(default_factory=dict)
     losses: HoldoutLosses | None = None
 
     @classmethod
@@ -50,9 +48,9 @@ class StageResult:
         facts, words : facts and description of the machine
         scores : scores of the holdout by the global stage and this machine together
         """
-        figures, after = residual.figures(scores), residual.losses(scores)
+        after = residual.losses(scores)
         if not residual.judges:
-            return cls(machine, history, facts, words, figures, after)
+            return cls(machine, history, facts, words, after)
         before = residual.losses(residual.holdout.scores)
         gain, error = after.gain_over(before)
         facts = facts | {"loss_before": before.mean, "loss": after.mean}
@@ -61,7 +59,7 @@ class StageResult:
             return cls(None, history, facts, f"none: {words}more wrong labels")
         if gain > error:
             words += f"a gain of {gain / error:.1f} standard errors"
-            return cls(machine, history, facts, words, figures, after)
+            return cls(machine, history, facts, words, after)
         return cls(None, history, facts, f"none: {words}no gain of more than one standard error")
 
 

@@ -249,7 +249,7 @@ class GridSolver(StateMachine[GridState, FittedGrids]):
 
     def start(self) -> GridState:
         scores = self.residual.holdout.scores
-        return GridState(scores=scores, loss=self.residual.figures(scores).get("loss", inf), best_scores=scores)
+        return GridState(scores=scores, loss=self.residual.losses(scores).figures.get("loss", inf), best_scores=scores)
 
     def plan(self, state: GridState) -> Callable[[], BinSums] | None:
         idle = (state.steps - state.best_steps) * self.statistic.group
@@ -290,7 +290,7 @@ class GridSolver(StateMachine[GridState, FittedGrids]):
         scores, steps, part = state.scores.copy(), state.steps + 1, self.statistic.part(state.steps)
         part.add_scores(self.holdout.T, change.coef, change.unit, scores)
         self.tables = [*self.tables[: state.steps], change]
-        judged = self.residual.figures(scores)
+        judged = self.residual.losses(scores).figures
         line |= {f"holdout_{name}": value for name, value in judged.items() if name != "rows"}
         after = replace(
             state,
