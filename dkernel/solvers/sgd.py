@@ -68,7 +68,7 @@ class PSGDSolver(Solver[PassState]):
         self.decayed = 0 if problem.sizes.large else 1
 
     def close(self) -> None:
-        self.sgd.release()
+        self.sgd.close()
         super().close()
 
     @classmethod

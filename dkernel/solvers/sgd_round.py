@@ -27,7 +27,6 @@ Mikolov and Bengio 2013, in the norm of P).
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -39,7 +38,6 @@ from dkernel.solvers.alpha_path import AlphaPath
 from dkernel.solvers.objective import Coefficients, Gradient, GradientSum, Objective
 from dkernel.solvers.preconditioner import Preconditioner
 from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.execution.base import Handle
 from dkernel.streaming.kept_block import KeptBlock
 from dkernel.streaming.reduction import StatisticTuple
 from dkernel.streaming.schedule import RowSlice
@@ -211,21 +209,17 @@ class SGD:
     def __init__(self, rows: BlockReader | KeptBlock, objectives: Sequence[SGDHeads], key: str) -> None:
         self.rows, self.objectives, self.key = rows, objectives, key
         self.statistic = StatisticTuple(tuple(Gradient(each.objective) for each in objectives))
+        self._handle = rows.executor.keep(self.statistic, f"{key}-gradient")
 
     def __enter__(self) -> "SGD":
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.release()
+        self.close()
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Let the workers forget the objectives."""
-        if (handle := self.__dict__.pop("_handle", None)) is not None:
-            self.rows.executor.release([handle])
-
-    @cached_property
-    def _handle(self) -> Handle:
-        return self.rows.executor.keep(self.statistic, f"{self.key}-gradient")
+        self.rows.executor.release([self._handle])
 
     def round(
         self,

@@ -59,7 +59,6 @@ class Judge:
     key: str
     spent: float = 0.0
     calls: int = 0
-    judged: list[Candidate] = field(default_factory=list)
     levels: list[list[Trial]] = field(default_factory=list)
     known: dict[tuple[Candidate, Fidelity, bool], Trial] = field(default_factory=dict)
 
@@ -69,6 +68,11 @@ class Judge:
 
     def __exit__(self, *error: object) -> None:
         self.executor.release([self.handle])
+
+    @property
+    def judged(self) -> list[Candidate]:
+        """All candidates that were judged."""
+        return [candidate for candidate, _, _ in self.known]
 
     def within(self, fidelity: Fidelity) -> Fidelity:
         """Limit the fidelity to the components of the fit and to the rows of the split."""
@@ -85,7 +89,6 @@ class Judge:
         """Fit and judge candidates, the best first; unless `drawn`, all have landmarks."""
         fidelity = self.within(fidelity)
         self.calls += 1
-        self.judged += candidates
         drawing = self.drawing if drawn else None
         new = [c for c in candidates if (c, fidelity, drawn) not in self.known]
         self.spent += sum(fidelity.flops(c.family, self.p, drawing is not None) for c in new)
