@@ -16,7 +16,7 @@ from dkernel.model.journal import Journal
 from dkernel.model.serialization import stored
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.tiling import PIECE_ROWS
-from dkernel.solvers.fit_problem import Callback, FitProblem
+from dkernel.solvers.fit_problem import FitProblem, FitRun
 from dkernel.solvers.objective import LossSums
 from dkernel.solvers.sizes import Sizes, pass_flops
 from dkernel.solvers.targets import Targets
@@ -242,13 +242,9 @@ def best_of_alphas(
     return figures, (line,)
 
 
-def solve(machine: StateMachine[S, R], journal: Journal, callback: Callback | None) -> R:
-    """Run a solver from its start, or from its last state in the journal, and return its result.
-
-    Parameters
-    ----------
-    callback : called with each line of the history as it is made; where it returns True the solver stops
-    """
+def solve(machine: StateMachine[S, R], run: FitRun) -> R:
+    """Run a solver from its start, or from its last state in the journal of the run, and return its result."""
+    journal, callback = run.journal, run.callback
     state = machine.load(journal) or machine.start()
     with journal.save_on_error():
         while (reading := machine.plan(state)) is not None:

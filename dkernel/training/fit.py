@@ -325,12 +325,12 @@ def _solve(fit: Fit, problem: FitProblem) -> SolverResult:
     """Run the solver of the recipe, and then the polish if the sizes have one."""
     run = problem.run
     with closing(SOLVER_CLASSES[fit.recipe.solver](problem)) as solver:
-        outcome = solve(solver, run.journal, run.callback)
+        outcome = solve(solver, run)
     if problem.alpha == "auto":
         run.note("alpha", format_alpha(outcome.alpha, outcome.tried, problem.setup.sample_path))
     if problem.sizes.polish:
         with closing(Polish(problem, outcome)) as polish:
-            outcome = solve(polish, run.journal, run.callback)
+            outcome = solve(polish, run)
     return outcome
 
 

@@ -222,4 +222,4 @@ class CellSolver(StateMachine[CellState, FittedCells]):
 def fit_cells(residual: Residual, fitter: CellFitter, rows: SortedRows, settings: CellSettings) -> FittedCells:
     """Fit all cells; once the callback has said True the other cells stay empty."""
     with closing(CellSolver(residual, fitter, rows, settings)) as solver:
-        return solve(solver, residual.run.journal, residual.run.callback)
+        return solve(solver, residual.run)

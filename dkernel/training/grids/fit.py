@@ -339,7 +339,7 @@ def fit_grids(
         RepeatedReading(residual.problem.reader, residual.pieces, f"{residual.key}-{STAGE}") as reading,
         closing(GridSolver(residual, inputs, settings, n_grids, seed, room, reading)) as solver,
     ):
-        return solve(solver, residual.run.journal, residual.run.callback)
+        return solve(solver, residual.run)
 
 
 def _line(residual: Residual, total: BinSums, grids: int) -> dict[str, Any]:
