@@ -81,10 +81,9 @@ class State:
 @stored("OneStepState")
 @dataclass(frozen=True, eq=False)
 class OneStepState(State):
-    """State of a solver of one step: its value, None before it, and then the holdout's figures."""
+    """State of a solver of one step: its result; None before the step."""
 
-    value: dict[str, Any] | None = None
-    holdout: dict[str, float] | None = None
+    result: SolverResult | None = None
 
 
 S = TypeVar("S", bound=State)

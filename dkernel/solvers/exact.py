@@ -136,29 +136,16 @@ class Exact(Solver[OneStepState]):
         return OneStepState()
 
     def plan(self, state: OneStepState) -> Callable[[], Any] | None:
-        return self._optimum if state.value is None else None
+        return self._optimum if state.result is None else None
 
-    def advance(self, state: OneStepState, optimum: dict[str, Any]) -> OneStepState:
-        return replace(state, value=optimum, history=tuple(optimum["history"]), steps=1)
+    def advance(self, state: OneStepState, result: SolverResult) -> OneStepState:
+        return replace(state, result=result, history=tuple(result.history), steps=1)
 
     def finish(self, state: OneStepState) -> SolverResult:
-        value = state.value
-        assert value is not None
-        history = list(state.history)
-        facts = {"exact": value["facts"]}
-        return SolverResult(
-            value["v"],
-            value["alpha"],
-            1.0,
-            self.stage,
-            history,
-            value["judged"],
-            facts,
-            tried=history[-1].get("path", {}),
-            left_out=value["left_out"],
-        )
+        assert state.result is not None
+        return state.result
 
-    def _optimum(self) -> dict[str, Any]:
+    def _optimum(self) -> SolverResult:
         problem, rows, progress = self.problem, self.problem.split.sample, self.problem.run.progress
         objective, coordinates = problem.on_sample, problem.coordinates
         if isinstance(coordinates.metric, np.ndarray):
@@ -183,25 +170,18 @@ class Exact(Solver[OneStepState]):
         loss, right, weight, n = matrix.figures(matrix.F @ v, matrix.Y, matrix.weight)
         line = {"pass": 1, "round": 1, "rows": n, "loss": loss / weight, **objective.targets.merit(right, n)}
         history: list[dict[str, Any]] = [{**line, "steps": found.steps}]
+        judged = search.figures[alpha] if losses else {}
+        path = {f"{each:g}": value for each, value in losses.items()}
         if losses:
-            path = {f"{each:g}": value for each, value in losses.items()}
-            history.append(
-                {"holdout": "exact", "iterate": "exact", "alpha": alpha, **search.figures[alpha], "path": path}
-            )
+            history.append({"holdout": "exact", "iterate": "exact", "alpha": alpha, **judged, "path": path})
         facts = {
             "alpha": sorted(losses, reverse=True) or [alpha],
             "steps": found.steps,
             "moved": found.moved,
             "converged": found.moved <= EXACT_TOLERANCE,
         }
-        return {
-            "v": v,
-            "alpha": alpha,
-            "history": history,
-            "judged": search.figures[alpha] if losses else {},
-            "facts": facts,
-            "left_out": search.left_out.get(alpha),
-        }
+        left_out = search.left_out.get(alpha)
+        return SolverResult(v, alpha, 1.0, self.stage, history, judged, {"exact": facts}, tried=path, left_out=left_out)
 
 
 @dataclass(eq=False)

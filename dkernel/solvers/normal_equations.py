@@ -182,41 +182,27 @@ class NormalEquations(Solver[OneStepState]):
         return OneStepState()
 
     def plan(self, state: OneStepState) -> Callable[[], Any] | None:
-        if state.value is None:
+        if state.result is None:
             self.show("pass 1/1", lambda: self.problem.reader.source.n_rows, **{"pass": "1/1"})
             return partial(self.reduce_all, self.statistic, None, "gram")
-        return partial(self.judge, state.value["v"], "normal-judge") if state.holdout is None else None
+        return partial(self.judge, state.result.v, "normal-judge") if state.steps == 1 else None
 
-    def advance(self, state: OneStepState, result: Any) -> OneStepState:
-        if state.value is None:
+    def advance(self, state: OneStepState, sums: Any) -> OneStepState:
+        result = state.result
+        if result is None:
             self.problem.run.progress.phase("normal equations")
-            value = self._solve_path(result)
-            line = {"pass": 1, "round": 1, "rows": 0, "loss": 0.5 * value["mse"]}
-            return replace(state, value=value, history=(line,), steps=1)
-        figures, lines = best_of_alphas(
-            self.problem.objective.targets, [self.alphas[state.value["best"]]], result, self.stage
-        )
-        return replace(state, holdout=figures, history=state.history + lines, steps=2)
+            result = self._solve_path(sums)
+            return replace(state, result=result, history=tuple(result.history), steps=1)
+        figures, lines = best_of_alphas(self.problem.objective.targets, [result.alpha], sums, self.stage)
+        judged = replace(result, holdout=figures, history=[*result.history, *lines])
+        return replace(state, result=judged, history=tuple(judged.history), steps=2)
 
     def finish(self, state: OneStepState) -> SolverResult:
-        value = state.value
-        assert value is not None
-        path = value["path"]
-        errors = path.get("kfold", path["gcv"])
-        return SolverResult(
-            value["v"],
-            self.alphas[value["best"]],
-            1.0,
-            self.stage,
-            list(state.history),
-            state.holdout or {},
-            {"ridge": path},
-            value["variance"],
-            {f"{alpha:g}": error for alpha, error in zip(self.alphas, errors, strict=True)},
-        )
+        assert state.result is not None
+        return state.result
 
-    def _solve_path(self, sums: Sequence[GramSum]) -> dict[str, Any]:
-        """Solve the regressions of all alphas, and choose one."""
+    def _solve_path(self, sums: Sequence[GramSum]) -> SolverResult:
+        """Solve the regressions of all alphas, and choose one; the holdout is judged later."""
         objective, coordinates = self.problem.objective, self.problem.coordinates
         parts = [
             GramSum(
@@ -242,11 +228,13 @@ class NormalEquations(Solver[OneStepState]):
                 unit * float(error) for error in _cross_validate(parts, coordinates.metric, self.alphas)
             ]
         figures["loo"] = [unit * float(error) for error in _leave_one_out(self.problem, ridge, self.alphas)]
-        best = int(np.argmin(figures.get("kfold", figures["gcv"])))
-        alpha = self.alphas[best]
+        errors = figures.get("kfold", figures["gcv"])
+        alpha = self.alphas[int(np.argmin(errors))]
         variance = _variance(ridge, alpha) if objective.targets.classes is None else None
-        mse = float(ridge.error(alpha).sum())
-        return {"v": ridge.coefficients(alpha), "best": best, "mse": mse, "path": figures, "variance": variance}
+        line = {"pass": 1, "round": 1, "rows": 0, "loss": 0.5 * float(ridge.error(alpha).sum())}
+        tried = {f"{each:g}": error for each, error in zip(self.alphas, errors, strict=True)}
+        facts = {"ridge": figures}
+        return SolverResult(ridge.coefficients(alpha), alpha, 1.0, self.stage, [line], {}, facts, variance, tried)
 
 
 def _variance(ridge: Ridge, alpha: float) -> dict[str, Any]:
