@@ -217,9 +217,10 @@ def choose_model(fit: Fit, ways: Sequence[Way] = (), stage: str = "choose", reac
 def _make_race(fit: Fit, judge: Judge, rows: Block, ways: Sequence[Way], reached: float) -> Race:
     recipe, targets = fit.recipe, fit.targets
     known = fit.survey, fit.ask.source, recipe, targets, rows
-    prepared = {word: stage.prepare(*known) for word, stage in LOCAL_STAGES.items()}
+    stages = {way.local: LOCAL_STAGES[way.local] for way in ways if way.local != "none"}
+    prepared = {word: stage.prepare(*known) for word, stage in stages.items()}
     costs = {way: way_cost(way, fit.sizes, recipe, targets.outputs) for way in ways}
-    return Race(judge, int(fit.survey.moments.n), recipe.effort, costs, LOCAL_STAGES, prepared, reached)
+    return Race(judge, int(fit.survey.moments.n), recipe.effort, costs, stages, prepared, reached)
 
 
 def _joint_loss(fit: Fit) -> Loss | None:
