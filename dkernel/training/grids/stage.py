@@ -32,7 +32,7 @@ from dkernel.training.grids.search import STEPS, TRIED_GRIDS, GridRows, GridTria
 from dkernel.training.grids.update import update_grid_machine
 from dkernel.training.residual import GROUP_SAMPLE, Residual, ResidualRows
 from dkernel.training.selection.descent import SettingIndex
-from dkernel.training.selection.evaluation import Fidelity, FitValidationSplit, StageScores
+from dkernel.training.selection.evaluation import FitValidationSplit, StageScores
 from dkernel.training.selection.local_stage import Stage, constant_scores
 from dkernel.training.stage_result import StageResult
 
@@ -172,8 +172,7 @@ class GridStage(Stage):
         setting: SettingIndex | None,  # noqa: ARG002 - the settings are those of all samples
     ) -> tuple[F64, None]:
         """Fit few grids to the residual of a global stage."""
-        few = split.part(Fidelity(0, rows, len(split.X_judged)))
-        return split.losses(_race_trials(few, start, shared).fit(shared[1], RACE_GRIDS)[0]), None
+        return split.losses(_race_trials(split.part(rows), start, shared).fit(shared[1], RACE_GRIDS)[0]), None
 
     def fit(
         self,

@@ -88,12 +88,12 @@ class FitValidationSplit:
         weights = (None, None) if w is None else (w[judged:end], w[:judged])
         return cls(loss, targets, rows.X[judged:end], rows.y[judged:end], rows.X[:judged], rows.y[:judged], *weights)
 
-    def part(self, fidelity: Fidelity) -> "FitValidationSplit":
-        """Return the first rows of both, as many as the fidelity asks for."""
-        n, m, weight, judged = fidelity.rows, fidelity.judged, self.weight, self.weight_judged
-        weights = None if weight is None else weight[:n], None if judged is None else judged[:m]
-        rows = self.X[:n], self.y[:n], self.X_judged[:m], self.y_judged[:m]
-        return FitValidationSplit(self.loss, self.targets, *rows, *weights)
+    def part(self, n: int, judged: int | None = None) -> "FitValidationSplit":
+        """Return the first n rows to fit on, and the first ones to judge on; None for all of these."""
+        weight = None if self.weight is None else self.weight[:n]
+        weight_judged = None if self.weight_judged is None else self.weight_judged[:judged]
+        rows = self.X[:n], self.y[:n], self.X_judged[:judged], self.y_judged[:judged]
+        return FitValidationSplit(self.loss, self.targets, *rows, weight, weight_judged)
 
     def losses(self, scores: F32) -> F64:
         """Return the loss of each validation row."""
@@ -160,7 +160,7 @@ def evaluate_candidate(
     ----------
     near : best alpha of another candidate of this family, where the path begins; None for the whole path
     """
-    split = split.part(fidelity)
+    split = split.part(fidelity.rows, fidelity.judged)
     loss, targets = split.loss, split.targets
     components = _components(kernel, scaling, split, fidelity.components, drawing, plain)
     map = components.map
@@ -232,7 +232,7 @@ def candidate_scores(
     plain: bool = False,
 ) -> StageScores:
     """Score the rows by a candidate that was fitted; runs on a worker."""
-    split = split.part(fidelity)
+    split = split.part(fidelity.rows, fidelity.judged)
     components = _components(kernel, scaling, split, fidelity.components, drawing, plain)
     w = np.concatenate([result.coef, np.broadcast_to(result.intercept, (1, result.coef.shape[1]))])
     dtype = components.pass_dtype

@@ -27,7 +27,7 @@ def fit_linear(
     scaling: Scaling, split: FitValidationSplit, loss: Loss, fidelity: Fidelity, alpha: str | float
 ) -> CandidateLoss:
     """Fit and judge the linear kernel with this loss for each alpha, until it rises; runs on a worker."""
-    split, targets = split.part(fidelity), split.targets
+    split, targets = split.part(fidelity.rows, fidelity.judged), split.targets
     F, G = (
         np.pad(scaling.apply(X, "float64").astype(np.float64), ((0, 0), (0, 1)), constant_values=1.0)
         for X in (split.X, split.X_judged)
