@@ -13,6 +13,7 @@ from dkernel.data.scratch import Scratch
 from dkernel.features.base import Coordinates
 from dkernel.losses.scoring import BY_LOSS
 from dkernel.model.journal import Journal
+from dkernel.model.recipe import Recipe
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.solvers.objective import LossStatistic, LossSums, Objective
@@ -137,11 +138,10 @@ class FitProblem(SampledObjective):
 
     Parameters
     ----------
+    recipe : recipe of the way that is fitted
     reader : of the rows, in the order of the schedules
     alpha : a number or "auto"
     near : best alpha of the choice, None if the choice compared no alphas
-    dtype : dtype of the arithmetic of solvers that go to the optimum
-    patience : passes without a lower loss on the holdout before the solver stops, 0 for no limit
     watched : whether the holdout is scored within a pass too
     setup : setup of the solver, which has no preconditioners if the solver needs none
     schedules : pieces of the rounds, one schedule for each pass; empty for a solver without rounds
@@ -149,11 +149,10 @@ class FitProblem(SampledObjective):
     """
 
     sizes: Sizes
+    recipe: Recipe
     reader: BlockReader
     alpha: float | str
     near: float | None
-    dtype: str
-    patience: int
     watched: bool
     setup: Setup
     schedules: Sequence[Schedule] = ()

@@ -54,8 +54,8 @@ class FullBatch(Solver[FullBatchState]):
     def __init__(self, problem: FitProblem) -> None:
         super().__init__(problem)
         self.settings, self.first, self.limit = self._begin()
-        self.machine = self.kind(self.settings, DECREMENT_TOLERANCE[problem.dtype])
-        self.statistic = Gradient(problem.objective, exact=problem.dtype == "float64")
+        self.machine = self.kind(self.settings, DECREMENT_TOLERANCE[problem.recipe.dtype])
+        self.statistic = Gradient(problem.objective, exact=problem.recipe.dtype == "float64")
 
     def _begin(self) -> tuple[AlphaPath, F64, int]:
         of_fit, start = self.problem.setup.solver, self.problem.setup.start

@@ -118,7 +118,7 @@ class PSGDSolver(Solver[PassState]):
         """True if the loss on the holdout has not fallen in as many passes as `patience` says."""
         losses = [line["loss"] for line in state.history if "holdout" in line]
         since = len(losses) - 1 - int(np.argmin(losses)) if losses and not state.done else 0
-        if self.problem.patience and since >= self.problem.patience:
+        if 0 < self.problem.recipe.patience <= since:
             self.progress.message(f"the loss on the holdout did not fall in {since} pass(es): stopped early")
             return True
         return False

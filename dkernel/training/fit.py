@@ -299,7 +299,7 @@ def _fit_way(known: Fit, chosen: SelectedModel | None, ways: Sequence[Way], open
     problem = replace(problem, setup=problem.setup.without_factors())  # no later stage needs them
     findings = {way.local: chosen.findings.get(way) for way in ways if way.local != "none"}
     residual = _make_residual(fit, problem, outcome)
-    local = fit_local(residual, fit.recipe, findings) if findings else None
+    local = fit_local(residual, findings) if findings else None
     if local is not None:
         residual.run.note("local", local.why)
     return FittedWay(" or ".join(way.text for way in ways), fit, chosen, outcome, residual, local)

@@ -79,7 +79,7 @@ def tries_local(recipe: Recipe, source: Source, holdout: int) -> bool:
     return recipe.local == "auto" and is_open(recipe) and fits and holdout >= least
 
 
-def fit_local(residual: Residual, recipe: Recipe, stages: Mapping[str, SettingIndex | None]) -> StageResult:
+def fit_local(residual: Residual, stages: Mapping[str, SettingIndex | None]) -> StageResult:
     """Fit local stages and return the best; once the callback has said True, no other starts.
 
     Parameters
@@ -89,7 +89,7 @@ def fit_local(residual: Residual, recipe: Recipe, stages: Mapping[str, SettingIn
     tried: list[StageResult] = []
     for kind, setting in stages.items():
         if not (tried and residual.run.stopped.is_set()):
-            tried.append(LOCAL_STAGES[kind].fit(residual, recipe, setting))
+            tried.append(LOCAL_STAGES[kind].fit(residual, setting))
     return best_stage(tried)
 
 

@@ -253,11 +253,10 @@ def pose_problem(fit: Fit, chosen: SelectedModel, sizes: Sizes) -> FitProblem:
         coordinates=coordinates,
         split=split,
         sizes=sizes,
+        recipe=recipe,
         reader=fit.reader,
         alpha=alpha,
         near=chosen.alpha,
-        dtype=recipe.dtype,
-        patience=recipe.patience,
         watched=bool(fit.run.callback or recipe.patience or fit.ask.validation is not None),
         setup=Setup(PSGD([], [], coordinates.metric, loss, targets.outputs)),
     )

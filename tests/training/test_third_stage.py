@@ -100,9 +100,10 @@ class MeanStage(Stage):
     def update(self, *_):
         raise UnsupportedError("Means learn no new rows.")
 
-    def fit(self, residual, recipe, _):
+    def fit(self, residual, _):
         rows, loss, unit = residual.sample, residual.objective.loss, residual.objective.targets.widths
-        bins, steps = recipe.settings(Means).bins, -loss.derivative(rows.Y, rows.scores) / loss.curvature
+        bins = residual.problem.recipe.settings(Means).bins
+        steps = -loss.derivative(rows.Y, rows.scores) / loss.curvature
         machine = MeanMachine.of(rows.X, steps, rows.weight, bins, unit)
         scores = residual.holdout.scores + machine.scores(residual.holdout.X) / unit
         return StageResult.judge(machine, [], {"bins": bins}, f"{bins} bins", residual, scores.astype(np.float32))

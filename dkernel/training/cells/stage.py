@@ -141,10 +141,11 @@ class CellStage(Stage):
         best = setting or best_cells_anywhere(mean_loss)
         return losses(best, rows), best
 
-    def fit(self, residual: Residual, recipe: Recipe, setting: SettingIndex | None) -> StageResult:
+    def fit(self, residual: Residual, setting: SettingIndex | None) -> StageResult:
         """Cut the rows into cells, choose settings on a few, fit all cells, and keep them if the holdout improves."""
         residual.run.progress.phase("prepare cells")
-        n, journal, survey = residual.problem.sizes.n, residual.run.journal, residual.survey
+        n, recipe, journal = residual.problem.sizes.n, residual.problem.recipe, residual.run.journal
+        survey = residual.survey
         scaling = survey.scaling("standard")
         inputs = CellInputs(scaling.shift, np.where(survey.moments.variance > 0, scaling.factor, 0.0))
         limit, overlap, partitions = cell_sizes(recipe)

@@ -221,11 +221,10 @@ class GridSolver(StateMachine[GridState, FittedGrids]):
         inputs: GridInputs,
         settings: GridSettings,
         n_grids: int,
-        seed: int,
         room: int | None,
         reading: RepeatedReading,
     ) -> None:
-        self.residual, self.settings, self.seed, self.room, self.reading = residual, settings, seed, room, reading
+        self.residual, self.settings, self.room, self.reading = residual, settings, room, reading
         outputs, n = residual.objective.targets.outputs, residual.problem.sizes.n
         self._bin_bytes = 2.125 * outputs
         group = group_size(n_grids, outputs, code_bits(n, outputs))
@@ -233,7 +232,8 @@ class GridSolver(StateMachine[GridState, FittedGrids]):
         self.widths = window_widths(residual.objective.loss, RESIDUAL_WIDTHS, self.rounds)
         self.fixed = FixedPoint.of(residual.bound, residual.weight)
         self.sample, self.holdout = inputs(residual.sample.X), inputs(residual.holdout.X)
-        drawn = settings.draw(inputs, n_grids, seed).for_rows(self.sample.T, n, code_bits(n, outputs))
+        drawn = settings.draw(inputs, n_grids, residual.objective.seed)
+        drawn = drawn.for_rows(self.sample.T, n, code_bits(n, outputs))
         self.statistic = GridRound(
             residual.objective,
             residual.start,
@@ -266,8 +266,9 @@ class GridSolver(StateMachine[GridState, FittedGrids]):
     def finish(self, state: GridState) -> FittedGrids:
         n_groups = max(state.best_steps, 1)  # the first group is judged even if it gains nothing
         grids = self.statistic.binning.part(0, n_groups * self.statistic.group)
-        tables, unit = Tables.joined(self.tables[:n_groups]), self.residual.objective.targets.widths
-        machine = GridMachine(self.statistic.inputs, self.settings, self.seed, grids.bits, tables, unit)
+        tables, objective = Tables.joined(self.tables[:n_groups]), self.residual.objective
+        inputs, unit = self.statistic.inputs, objective.targets.widths
+        machine = GridMachine(inputs, self.settings, objective.seed, grids.bits, tables, unit)
         return machine, state.best_scores, list(state.history)
 
     def close(self) -> None:
@@ -331,13 +332,12 @@ def fit_grids(
     inputs: GridInputs,
     settings: GridSettings,
     n_grids: int,
-    seed: int,
-    room: int | None = None,
+    room: int | None,
 ) -> FittedGrids:
     """Fit grids; the parameters are those of `GridSolver`."""
     with (
         RepeatedReading(residual.problem.reader, residual.pieces, f"{residual.key}-{STAGE}") as reading,
-        closing(GridSolver(residual, inputs, settings, n_grids, seed, room, reading)) as solver,
+        closing(GridSolver(residual, inputs, settings, n_grids, room, reading)) as solver,
     ):
         return solve(solver, residual.run)
 

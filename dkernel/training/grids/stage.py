@@ -177,20 +177,20 @@ class GridStage(Stage):
     def fit(
         self,
         residual: Residual,
-        recipe: Recipe,
         setting: SettingIndex | None,  # noqa: ARG002 - settings for few rows do not suit many
     ) -> StageResult:
         """Search settings on a sample, and fit groups of grids while the holdout improves; keep them if it does."""
         residual.run.progress.phase("prepare grids")
-        source, targets = residual.problem.reader.source, residual.objective.targets
+        problem, targets = residual.problem, residual.objective.targets
+        source, recipe = problem.reader.source, problem.recipe
         inputs, settings, *_ = self.prepare(residual.survey, source, recipe, targets, residual.sampled)
         outputs = targets.outputs
-        sizes = replace(residual.problem.sizes, components=residual.objective.components.map.n_components)
+        sizes = replace(problem.sizes, components=residual.objective.components.map.n_components)
         n_grids = limit_grids(recipe, sizes, outputs)
         if residual.judges:
             residual.run.progress.phase("search the settings of grids")
             gamma, odds, scores = residual.run.journal.stage(
-                "grids-settings", lambda: _search(residual, inputs, recipe, settings, n_grids)
+                "grids-settings", lambda: _search(residual, inputs, settings, n_grids)
             )
             settings = GridSettings(gamma, odds, settings.ridge)
             before, after = residual.losses(residual.holdout.scores), residual.losses(scores)
@@ -200,7 +200,7 @@ class GridStage(Stage):
         rounds = -(-n_grids // group_size(n_grids, outputs, code_bits(sizes.n, outputs)))
         residual.run.progress.phase("grids", sum(piece.n for piece in residual.pieces) * rounds)
         room = grid_room(recipe, sizes, outputs)
-        machine, scores, history = fit_grids(residual, inputs, settings, n_grids, recipe.seed, room)
+        machine, scores, history = fit_grids(residual, inputs, settings, n_grids, room)
         n_fitted = machine.binning.n_grids
         used = float(np.count_nonzero(machine.binning.inverse) / n_fitted)
         facts: dict[str, Any] = {"grids": n_fitted, "ridge": settings.ridge, "used": used, "groups": len(inputs.groups)}
@@ -227,26 +227,24 @@ def _in_words(groups: Groups, names: Sequence[str]) -> str:
     return "; ".join(several[:MOST_NAMED]) + more
 
 
-def _search(
-    residual: Residual, inputs: GridInputs, recipe: Recipe, settings: GridSettings, n_grids: int
-) -> tuple[F64, F64, F32]:
+def _search(residual: Residual, inputs: GridInputs, settings: GridSettings, n_grids: int) -> tuple[F64, F64, F32]:
     """Search settings for the targets, and from there for the residual, from which alone a search learns less."""
     rows = tried_rows(residual.problem.sizes.n, inputs.n_out, n_grids)
-    trials = _trials(residual, inputs, recipe.seed, rows)
+    trials = _trials(residual, inputs, rows)
     found, scores = search_settings(trials.alone(), settings)
-    if not recipe.constant_map:
+    if not residual.problem.recipe.constant_map:
         found, scores = search_settings(trials, found, MORE_STEPS)
     return found.gamma, found.used, scores
 
 
-def _trials(residual: Residual, inputs: GridInputs, seed: int, n: int) -> GridTrials:
+def _trials(residual: Residual, inputs: GridInputs, n: int) -> GridTrials:
     """Make short fits to a sample of the rows, judged by the holdout."""
     objective, weighted = residual.objective, residual.weight is not None
     fitted, judged = (
         GridRows(inputs(some.X), some.Y, some.scores, some.weight if weighted else None)
         for some in (residual.some(n), residual.holdout)
     )
-    return GridTrials(objective.loss, residual.bound, inputs, seed, fitted, judged, usable_cores())
+    return GridTrials(objective.loss, residual.bound, inputs, objective.seed, fitted, judged, usable_cores())
 
 
 def _race_trials(split: FitValidationSplit, start: StageScores, shared: GridShared, threads: int = 1) -> GridTrials:

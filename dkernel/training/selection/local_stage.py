@@ -96,7 +96,7 @@ class Stage(ABC):
         """
 
     @abstractmethod
-    def fit(self, residual: Residual, recipe: Recipe, setting: SettingIndex | None) -> StageResult:
+    def fit(self, residual: Residual, setting: SettingIndex | None) -> StageResult:
         """Fit it to the residual of all rows, and keep it if the holdout improves.
 
         Parameters
