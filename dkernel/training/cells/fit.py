@@ -36,7 +36,6 @@ class CellFitter:
     overlap : rows of its bands, as a share of its own
     seed : seed of the directions
     mean_weight : mean weight of a row
-    outputs : number of scores of a row
     """
 
     loss: Loss
@@ -45,7 +44,6 @@ class CellFitter:
     overlap: float
     seed: int
     mean_weight: float
-    outputs: int
 
     def cells(self, X: F32, visit: Visit, number: int) -> tuple[CellTree, list[Visit]]:
         """Cut the rows of a part into cells of at most `limit` rows."""
@@ -166,14 +164,15 @@ class CellSolver(StateMachine[CellState, FittedCells]):
         return after
 
     def finish(self, state: CellState) -> FittedCells:
-        fitter, tree, nu, p = self.fitter, self.rows.tree, self.settings.nu, len(self.fitter.root)
+        root, tree, nu, p = self.fitter.root, self.rows.tree, self.settings.nu, len(self.fitter.root)
+        unit = self.residual.objective.targets.widths
         none = CellTree(np.zeros((0, p), np.float32), np.zeros((0, 3), np.float32), np.zeros((0, 2), np.int32))
-        empty = Cell(fitter.root, np.zeros((0, p), np.float32), np.zeros((0, fitter.outputs), np.float32), 1.0, nu)
+        empty = Cell(root, np.zeros((0, p), np.float32), np.zeros((0, len(unit)), np.float32), 1.0, nu)
         trees, cells = [none] * tree.n_cells, [[empty] for _ in range(tree.n_cells)]
         for number, part in zip(self.order, state.parts, strict=False):
             trees[number] = CellTree.build(part)
             cells[number] = unpack_cells(part, nu)
-        together, unit = [cell for some in cells for cell in some], self.residual.objective.targets.widths
+        together = [cell for some in cells for cell in some]
         return CellMachine.of(self.rows.inputs, tree.join(trees), together, nu, unit), list(state.history)
 
     def load(self, journal: Journal) -> CellState:

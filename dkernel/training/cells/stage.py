@@ -171,8 +171,8 @@ class CellStage(Stage):
         )
         mean_weight = 1.0 if residual.weight is None else residual.weight / n
         # The rows of one cell cannot judge a ranking of all rows.
-        loss, outputs = residual.objective.loss.judged_by(BY_LOSS), residual.objective.targets.outputs
-        fitter = CellFitter(loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
+        loss = residual.objective.loss.judged_by(BY_LOSS)
+        fitter = CellFitter(loss, root, limit, overlap, recipe.seed, mean_weight)
         with closing(SortedRows(residual, inputs, tree, numbers)) as rows:
 
             def choose() -> SettingIndex:
