@@ -32,34 +32,6 @@ STEEPEST = 1.5  # largest power of the rows with which a loss falls: noise on fe
 
 
 @dataclass(eq=False)
-class Curve:
-    """Losses of a way on growing samples.
-
-    Parameters
-    ----------
-    losses : size of the sample -> losses of the validation rows, from the smallest sample to the largest
-    """
-
-    losses: dict[int, F64] = field(default_factory=dict)
-
-    def mean(self, rows: int, weight: F64 | None) -> float:
-        """Return the mean loss after a fit to `rows` rows; above 0, so that it has a logarithm."""
-        return max(float(np.average(self.losses[rows], weights=weight)), NO_LOSS)
-
-    def is_perfect(self, weight: F64 | None) -> bool:
-        """True if the largest sample leaves no loss: nothing is known of its ratio to another one."""
-        return self.mean(max(self.losses), weight) == NO_LOSS
-
-    def predict(self, n: int, weight: F64 | None) -> float:
-        """Predict the logarithm of the loss with n rows, by the line through the last two points in logarithms."""
-        rows = sorted(self.losses)
-        x, y = np.log(rows), np.log([self.mean(r, weight) for r in rows])
-        falls = len(rows) > 1 and not self.is_perfect(weight)
-        slope = float(np.clip((y[-1] - y[-2]) / (x[-1] - x[-2]), -STEEPEST, 0.0)) if falls else 0.0
-        return float(y[-1] + slope * max(0.0, float(np.log(n)) - x[-1]))
-
-
-@dataclass(eq=False)
 class Race:
     """The state of a race.
 
@@ -74,6 +46,7 @@ class Race:
     reached : loss on the holdout of grids alone if they are fitted already, else infinite
     kernel : kernel of the ways with components
     ways : ways that are left; at first all that have a cost
+    curves : way -> rows of a sample -> losses of the validation rows after a fit to it
     findings : settings of the local stage of each way that was judged, from which a search goes on
     learned : word of a local stage -> data that its fits share, once these are learned
     """
@@ -87,7 +60,7 @@ class Race:
     reached: float = np.inf
     kernel: Candidate | None = None
     ways: list[Way] = field(init=False)
-    curves: dict[Way, Curve] = field(default_factory=dict)
+    curves: dict[Way, dict[int, F64]] = field(default_factory=dict)
     findings: dict[Way, SettingIndex | None] = field(default_factory=dict)
     learned: dict[str, Any] = field(default_factory=dict)
 
@@ -158,8 +131,7 @@ class Race:
         """Explain the result of the race."""
         ways = sorted(self.curves, key=self.predict)
         taken = (*[GRIDS_ALONE] * (self.reached < np.inf), *self.ways_to_fit())
-        weight = self.judge.split.weight_judged
-        perfect = {way for way in ways if self.curves[way].is_perfect(weight)}
+        perfect = {way for way in ways if self._is_perfect(way)}
         losses = ", ".join(f"{way.text} {0 if way in perfect else np.exp(self.predict(way)):.4g}" for way in ways)
         parts = [f"{' or '.join(way.text for way in taken)}; losses predicted for {self.n:,.0f} rows: {losses}"]
         if Way() in self.curves and Way() not in perfect:
@@ -194,7 +166,7 @@ class Race:
 
     def _lead(self, way: Way, rival: Way) -> tuple[float, float]:
         """Return by how much the loss of a way is smaller on the largest sample of both, and the standard error."""
-        one, other = self.curves[way].losses, self.curves[rival].losses
+        one, other = self.curves[way], self.curves[rival]
         rows = max(one.keys() & other.keys())
         return paired_difference(other[rows], one[rows], self.judge.split.weight_judged)
 
@@ -206,7 +178,7 @@ class Race:
         trials = self.judge.executor.compute(calls)[0]
         for way, (losses, setting) in zip(self.ways, trials, strict=True):
             self.findings[way] = setting
-            self.curves.setdefault(way, Curve()).losses[rows] = losses
+            self.curves.setdefault(way, {})[rows] = losses
 
     def drop_losers(self, margin: float) -> None:
         """Drop the ways that the best one beats by more than a share of its loss and the uncertainty.
@@ -221,8 +193,20 @@ class Race:
         self.ways = [way for way in self.ways if predicted[way] <= most + self.uncertainty(way, best)]
 
     def predict(self, way: Way) -> float:
-        """Predict the logarithm of the loss of a way with all rows."""
-        return self.curves[way].predict(self.n, self.judge.split.weight_judged)
+        """Predict the logarithm of the loss of a way with all rows, by the line through its last two points."""
+        rows = sorted(self.curves[way])
+        x, y = np.log(rows), np.log([self._mean_loss(way, r) for r in rows])
+        falls = len(rows) > 1 and not self._is_perfect(way)
+        slope = float(np.clip((y[-1] - y[-2]) / (x[-1] - x[-2]), -STEEPEST, 0.0)) if falls else 0.0
+        return float(y[-1] + slope * max(0.0, float(np.log(self.n)) - x[-1]))
+
+    def _mean_loss(self, way: Way, rows: int) -> float:
+        """Return the mean loss of a way after a fit to `rows` rows; above 0, so that it has a logarithm."""
+        return max(float(np.average(self.curves[way][rows], weights=self.judge.split.weight_judged)), NO_LOSS)
+
+    def _is_perfect(self, way: Way) -> bool:
+        """True if a way leaves no loss on its largest sample: nothing is known of its ratio to another one."""
+        return self._mean_loss(way, max(self.curves[way])) == NO_LOSS
 
     def uncertainty(self, way: Way, best: Way) -> float:
         """Return the standard error of the difference of two predicted logarithms.
@@ -232,12 +216,11 @@ class Race:
         """
         if way == best:
             return 0.0
-        weight, curves = self.judge.split.weight_judged, [self.curves[each] for each in (way, best)]
-        if any(curve.is_perfect(weight) for curve in curves):
+        if self._is_perfect(way) or self._is_perfect(best):
             return np.inf
-        rows = max(curves[0].losses.keys() & curves[1].losses.keys())
-        one, other = (curve.losses[rows] / curve.mean(rows, weight) for curve in curves)
-        _, error = paired_difference(one, other, weight)
+        rows = max(self.curves[way].keys() & self.curves[best].keys())
+        one, other = (self.curves[each][rows] / self._mean_loss(each, rows) for each in (way, best))
+        _, error = paired_difference(one, other, self.judge.split.weight_judged)
         return float(np.hypot(error, DRIFT * max(0.0, np.log(self.n / rows))))
 
     def _learn(self) -> None:

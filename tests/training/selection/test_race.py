@@ -7,7 +7,7 @@ import pytest
 
 from dkernel.solvers.sizes import LEAST_COMPONENTS
 from dkernel.training.local_stages import LOCAL_STAGES
-from dkernel.training.selection.race import Curve, Race
+from dkernel.training.selection.race import Race
 from dkernel.training.selection.ways import GRIDS_ALONE, Way
 
 KERNEL, CELLS = Way(), Way("none", "cells")
@@ -23,15 +23,15 @@ def race(losses, costs, n=20_000, effort="normal", rows=ROWS):
     found = Race(judge, n, effort, costs, LOCAL_STAGES)
     found.ways = list(losses)
     for way, means in losses.items():
-        found.curves[way] = Curve({k: mean * SPREAD for k, mean in zip(rows, means, strict=True)})
+        found.curves[way] = {k: mean * SPREAD for k, mean in zip(rows, means, strict=True)}
     found.drop_losers(0.0)
     return found
 
 
-def test_a_power_of_the_rows_goes_on():
-    curve = Curve({rows: rows**-0.5 * SPREAD for rows in (1024, 2048, 4096)})
-    assert np.exp(curve.predict(16_384, None)) == pytest.approx(1 / 128)
-    assert np.exp(curve.predict(1024, None)) == pytest.approx(1 / 64)  # fewer rows than it has seen
+@pytest.mark.parametrize(("n", "loss"), [(16_384, 1 / 128), (1024, 1 / 64)])  # fewer rows than it has seen
+def test_a_power_of_the_rows_goes_on(n, loss):
+    found = race({KERNEL: [rows**-0.5 for rows in ROWS]}, {KERNEL: 9.0}, n=n)
+    assert np.exp(found.predict(KERNEL)) == pytest.approx(loss)
 
 
 def test_a_clear_winner_is_fitted_alone():
@@ -42,13 +42,13 @@ def test_a_clear_winner_is_fitted_alone():
 def test_one_point_of_a_curve_ends_no_race():
     found = race({KERNEL: (0.29, 0.28, 0.1), GRIDS: (0.9, 0.8, 0.6)}, {KERNEL: 9.0, GRIDS: 10.0}, n=10**6)
     found.ways = [KERNEL, GRIDS]
-    points = {way: found.curves[way].losses.pop(4096) for way in found.ways}
+    points = {way: found.curves[way].pop(4096) for way in found.ways}
     for curve in found.curves.values():
-        del curve.losses[1024]
+        del curve[1024]
     found.drop_losers(3.0)
     assert found.ways == [KERNEL, GRIDS]
     for way, losses in points.items():
-        found.curves[way].losses[4096] = losses
+        found.curves[way][4096] = losses
     found.drop_losers(3.0)
     assert found.ways == [KERNEL]
 
