@@ -1,7 +1,7 @@
 """A block in memory, whose pieces are summed like those of a source."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from dkernel.data.block import Block
@@ -58,10 +58,10 @@ class KeptBlock:
         size : rows of a piece
         """
         key = f"{self.key}-{name}"
-        with (
-            self.executor.broadcast(statistic, f"{key}-{type(statistic).__name__}") as handle,
-            nullcontext() if value is None else self.executor.broadcast(value, key) as broadcast,
-        ):
+        beside: AbstractContextManager[Handle | None] = nullcontext()
+        if value is not None:
+            beside = self.executor.broadcast(value, key)
+        with self.executor.broadcast(statistic, f"{key}-{type(statistic).__name__}") as handle, beside as broadcast:
             return self.reduce(statistic, cut_rows(self.n, size), key, handle=handle, broadcast=broadcast)
 
 
