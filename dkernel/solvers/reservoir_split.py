@@ -47,11 +47,10 @@ class ReservoirSplit:
         # 8,192 rows show which directions are far larger outside the sample, and which alphas go on.
         return select_rows(larger if len(larger.X) else self.sample, slice(8192))
 
-    def with_landmarks(self, rows: NDArray[np.intp]) -> "ReservoirSplit":
-        """Make these rows of the pool the landmarks; the sample keeps its size and takes the other rows first."""
-        others = np.setdiff1d(np.arange(len(self.pool.X)), rows)
-        sample = np.concatenate([others, rows])[: len(self.sample.X)]
-        return replace(self, landmarks=select_rows(self.pool, rows), sample=select_rows(self.pool, sample))
+    def sample_beside(self, landmarks: NDArray[np.intp]) -> Block:
+        """The sample where these rows of the pool are the landmarks: as many rows, of which the others come first."""
+        others = np.setdiff1d(np.arange(len(self.pool.X)), landmarks)
+        return select_rows(self.pool, np.concatenate([others, landmarks])[: len(self.sample.X)])
 
 
 def select_rows(block: Block, rows: NDArray[np.intp] | slice) -> Block:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 from typing import Any
 
@@ -274,16 +274,13 @@ def _make_map(fit: Fit, chosen: SelectedModel, sizes: Sizes) -> tuple[FeatureMap
     if given is not None:
         return NystromMap(kernel, scaling.apply(given)), split
 
-    def select() -> tuple[Any, Block, Block]:
-        Z, chosen_split = choose_landmarks(recipe, kernel, scaling, split, sizes, fit.targets)
-        return Z, chosen_split.landmarks, chosen_split.sample
-
+    choose = partial(choose_landmarks, recipe, kernel, scaling, split, sizes, fit.targets)
     if recipe.landmarks == "uniform":
-        Z, landmarks, sample = select()
+        Z, sample = choose()
     else:
         run.progress.phase("choose landmarks")
-        Z, landmarks, sample = run.journal.stage("landmarks", select)
-    return NystromMap(kernel, Z), replace(split, landmarks=landmarks, sample=sample)
+        Z, sample = run.journal.stage("landmarks", choose)
+    return NystromMap(kernel, Z), replace(split, sample=sample)
 
 
 def prepare_problem(fit: Fit, chosen: SelectedModel) -> FitProblem:

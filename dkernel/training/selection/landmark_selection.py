@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.block import Block
 from dkernel.data.collections.object_arrays import object_table
 from dkernel.data.collections.tables import matrix
 from dkernel.data.object_columns import check_source
@@ -42,10 +43,10 @@ def given_landmarks(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Rec
 
 def choose_landmarks(
     recipe: Recipe, kernel: Kernel, scaling: Scaling, split: ReservoirSplit, sizes: Sizes, targets: Targets
-) -> tuple[NDArray[np.floating], ReservoirSplit]:
-    """Choose landmarks by the recipe's rule; return them scaled, and the reservoir with their rows after all others."""
+) -> tuple[NDArray[np.floating], Block]:
+    """Choose landmarks by the recipe's rule; return them scaled, and the sample, which takes their rows last."""
     if recipe.landmarks in ("uniform", GIVEN):
-        return scaling.apply(split.landmarks.X), split
+        return scaling.apply(split.landmarks.X), split.sample
     pool, n = split.pool, sizes.candidates
     classes = None
     if recipe.landmarks == "stratified":  # all rows, since a rare class has few
@@ -54,7 +55,7 @@ def choose_landmarks(
     chosen = select_landmarks(
         recipe.landmarks, kernel, scaling.apply(pool.X[:n]), sizes.components, recipe.seed, classes
     )
-    return chosen.points, split if chosen.rows is None else split.with_landmarks(chosen.rows)
+    return chosen.points, split.sample if chosen.rows is None else split.sample_beside(chosen.rows)
 
 
 def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tuple[Kernel, NDArray[Any]]:

@@ -199,14 +199,12 @@ def test_chosen_landmarks_leave_the_sample_until_all_others_are_in_it():
     X = np.arange(3000, dtype=np.float32)[:, None]
     roles = split_reservoir(Reservoir(X, np.arange(3000), None, np.sort(row_hash(0, "reservoir", 0, 3000))), sizes)
     rows = np.arange(50)
-    same = roles.with_landmarks(rows)
-    for name in ("landmarks", "sample", "holdout", "leverage_rows"):
-        np.testing.assert_array_equal(getattr(same, name).X, getattr(roles, name).X)
-    other = roles.with_landmarks(rows[::-1] * 7)
-    assert other.sample.rows == roles.sample.rows
-    np.testing.assert_array_equal(other.landmarks.y, other.landmarks.X[:, 0])
-    assert set(other.landmarks.y[-len(other.landmarks.y) :]) >= set(other.sample.y[-50:])
-    assert len(set(other.sample.y)) == other.sample.rows
+    np.testing.assert_array_equal(roles.sample_beside(rows).X, roles.sample.X)
+    landmarks = rows[::-1] * 7
+    sample = roles.sample_beside(landmarks)
+    np.testing.assert_array_equal(sample.y, sample.X[:, 0])
+    assert set(sample.y[-50:]) <= set(roles.pool.y[landmarks])
+    assert len(set(sample.y)) == sample.rows == roles.sample.rows
 
 
 @pytest.mark.parametrize("features", ["random", "nystrom"])
