@@ -231,12 +231,16 @@ class ClusterExecutor(RemoteExecutor):
         self._workers.warn_of_refused()
         with self._send_all(calls) as works:
             handles = self._read(ahead, self._spread(len(ahead), read_on))
-            self._connection.release()
-            while True:
-                done = self._wait_for_calls(works, all_of_them=True)
-                values = self._gather(done)
-                if values is not None:
-                    return values, handles
+            try:
+                self._connection.release()
+                while True:
+                    done = self._wait_for_calls(works, all_of_them=True)
+                    values = self._gather(done)
+                    if values is not None:
+                        return values, handles
+            except BaseException:
+                self.release(handles)
+                raise
 
     def as_they_come(self, calls: Iterable[Call]) -> Generator[Any]:
         self._workers.warn_of_refused()

@@ -335,6 +335,13 @@ def test_an_error_of_the_data_ends_the_other_calls_and_leaves_nothing(executor, 
     assert len(jobs.ran(tmp_path, "square*")) < 30
 
 
+def test_units_read_ahead_of_a_call_that_fails_are_released(executor, tmp_path):
+    with pytest.raises(DataError) as caught:
+        executor.compute([Call("refuse", jobs.refuse, (str(tmp_path),))], [jobs.unit(tmp_path, i) for i in range(3)])
+    no_task(executor)
+    assert caught.tb is not None  # what its frames hold does not hold the units
+
+
 def test_what_was_said_is_soon_forgotten(executor):
     calls = [Call(f"said-{i}", pow, (2, i)) for i in range(100)]
     assert executor.compute(calls)[0] == [2**i for i in range(100)]
