@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from dkernel.data import Source, from_arrays
@@ -16,22 +15,12 @@ from dkernel.data.arrow_streams import is_stream, read_frames
 from dkernel.data.block import Block
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.encoded_columns import reading_arguments
-from dkernel.data.encoding import Encoding
 from dkernel.errors import ConstantLabelWarning, DataError, RecipeError, UnsupportedError
 from dkernel.estimators.coefficients import LinearCoefficients
 from dkernel.estimators.conformal import collect_conformal
 from dkernel.estimators.errors import NotThereError, check_callbacks, require_fitted
 from dkernel.estimators.groups import hold_out_groups
-from dkernel.estimators.parameters import (
-    Callbacks,
-    DateFormat,
-    FolderPath,
-    KernelLike,
-    LandmarksLike,
-    Local,
-    NamedParameters,
-    Seed,
-)
+from dkernel.estimators.parameters import NamedParameters
 from dkernel.estimators.partial_fit import Partial, check_classes, read_blocks, sort_classes
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction
 from dkernel.estimators.support_vectors import find_support, is_expansion
@@ -68,70 +57,16 @@ from dkernel.training.update import MOST_OLD, rows_in, update_model
 _OF_THE_RUN = ("checkpoint", "callbacks", "verbose")  # parameters that decide no result
 
 
-class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
+class KernelMachine(LinearCoefficients, NamedParameters):
     """Base class of the classifier and the regressor, fitted by `dkernel.training.fit`."""
 
     _task: ClassVar[str]
     _partial: Partial | None
     _finished: Any = None
     _importances: NDArray[np.float64] | None = None
+    local: Any
     model_: Model
     classes_: Any
-
-    def __init__(
-        self,
-        kernel: KernelLike = "auto",
-        *,
-        gamma: str | float = "auto",
-        features: str = "auto",
-        n_components: str | int = "auto",
-        landmarks: LandmarksLike = "uniform",
-        loss: str = "auto",
-        scoring: str = "loss",
-        alpha: str | float = "auto",
-        solver: str = "auto",
-        passes: str | int = "auto",
-        patience: int = 0,
-        polish: str | int = "auto",
-        local: Local = "auto",
-        max_model_size: str | int | None = None,
-        effort: str = "normal",
-        max_seconds: float | None = None,
-        scale: str | None = "auto",
-        metric: str = "auto",
-        holdout: float = 0.05,
-        dtype: str = "auto",
-        random_state: Seed = None,
-        categorical_features: Any = "from_dtype",
-        missing: str = "indicator",
-        dates: str = "calendar",
-        date_format: DateFormat = None,
-        checkpoint: FolderPath = None,
-        callbacks: Callbacks = None,
-        verbose: bool = False,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.features = features
-        self.n_components = n_components
-        self.landmarks = landmarks
-        self.loss = loss
-        self.scoring = scoring
-        self.alpha = alpha
-        self.solver = solver
-        self.passes = passes
-        self.patience = patience
-        self.polish = polish
-        self.local = local
-        self.max_model_size = max_model_size
-        self.effort, self.max_seconds = effort, max_seconds
-        self.scale, self.metric = scale, metric
-        self.holdout, self.dtype = holdout, dtype
-        self.random_state = random_state
-        self.categorical_features = categorical_features
-        self.missing, self.dates, self.date_format = missing, dates, date_format
-        self.checkpoint = checkpoint
-        self.callbacks, self.verbose = callbacks, verbose
 
     def set_params(self, **params: Any) -> Self:
         """Change parameters; `local__n_grids` and the like change settings of the local stage.
@@ -181,27 +116,11 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
     ) -> Self:
         """Learn from rows and labels, or numbers.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection, Source or stream of shape (n_samples, n_features)
-            Rows to learn from. A stream (a LazyFrame of Polars, a relation of DuckDB, a RecordBatchReader) has its
-            label as a column, which `y` names; its rows are kept once on scratch, a batch at a time.
-        y : array of shape (n_samples,), or of a regressor (n_samples, k), or str, default=None
-            Labels or numbers; None for a Source, which has a label.
-        sample_weight : array of shape (n_samples,), or str, default=None
-            Weights; a row of weight k is k rows, and one of weight 0 is none.
-        eval_set : (X, y), (X, y, sample_weight) or Source, default=None
-            Rows by which alpha, iterate and the end of the passes are judged, in place of a holdout; up to 16,384 of
-            them. The fit then learns from all rows of X.
-        groups : array of shape (n_samples,), default=None
-            Group of each row of an array, a dataframe in memory or a Dask array. The holdout is then of whole groups,
-            as many as hold its share of the rows.
+        {parameters of fits: alpha, iterate and the end of the passes}
 
         {returns itself}
 
         {errors of fits}
-        ClusterError
-            If the workers are lost, or refuse the versions of this process.
 
         Warns
         -----
@@ -258,7 +177,6 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         self.support_vectors_ = rows[self.support_]
 
     def _take(self, model: Model, history: list[dict[str, Any]], chosen: dict[str, str]) -> None:
-        """Take a fitted model, the history of its fit and what was chosen."""
         self.model_, self.history_, self.chosen_ = model, history, chosen | early_end(model.facts)
         self._importances = None
         self.n_components_ = model.map.n_components
@@ -294,9 +212,8 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
     def n_iter_(self) -> int:
         """Passes over the data in which the weights were learned."""
         facts, recipe = self.model_.facts, self.model_.recipe
-        made = facts.get(
-            "passes", SOLVERS[recipe.solver].in_passes(recipe.passes)
-        )  # fewer if patience or a callback ended
+        # Fewer than were asked for if patience or a callback ended them.
+        made = facts.get("passes", SOLVERS[recipe.solver].in_passes(recipe.passes))
         return max(1, int(made) + int(facts.get("solver", {}).get("passes", 0)))
 
     @property
@@ -326,7 +243,6 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         return self._importances
 
     def _warn_of_constants(self) -> None:
-        """Warn of targets that have one value in all rows."""
         if CONSTANT_LABEL in self.chosen_:
             warnings.warn(f"{self.chosen_[CONSTANT_LABEL]}.", ConstantLabelWarning, stacklevel=3)
 
@@ -344,26 +260,23 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
 
     def _eval_reader(self, eval_set: Any, executor: Executor) -> Validation:
         """The function that reads the rows of an eval_set, once the encoding of the training rows is known."""
-        if eval_set is None:
-            return None
-        return lambda source, recipe: self._read_eval_rows(eval_set, recipe, source.encoding, executor)
+        return None if eval_set is None else partial(self._read_eval_rows, eval_set, executor)
 
-    def _read_eval_rows(self, validation: Any, recipe: Recipe, encoding: Encoding | None, executor: Executor) -> Block:
-        """Read the rows of a validation set; a uniform sample if they are many."""
-        pair = validation[0] if isinstance(validation, list) and len(validation) == 1 else validation
+    def _read_eval_rows(self, eval_set: Any, executor: Executor, training: Source, recipe: Recipe) -> Block:
+        """Read the rows of an eval_set; a uniform sample if they are many."""
+        pair = eval_set[0] if isinstance(eval_set, list) and len(eval_set) == 1 else eval_set
         parts = pair if isinstance(pair, tuple) else (pair,)
         if not 1 <= len(parts) <= 3 or (len(parts) == 1 and not isinstance(parts[0], Source)):
             raise DataError("eval_set is a tuple (X, y) or (X, y, sample_weight), or a Source with a label.")
         X, y, weight = (*parts, None, None)[:3]
-        source = make_source(self, X, y, weight, recipe.dtype, fitting=False, encode={"encoding": encoding})
+        source = make_source(self, X, y, weight, recipe.dtype, fitting=False, encode={"encoding": training.encoding})
         if source.label is None:
             raise DataError("eval_set has no label to judge by: open the source with one.")
         return read_sample(source, executor, MOST_HOLDOUT, recipe.seed)
 
     def _call_back(self, line: dict[str, Any]) -> bool:
         """Call every callback with a line of the history; True if one of them ends the passes."""
-        answers = [callback(line) for callback in self.callbacks or ()]
-        return True in answers
+        return True in [callback(line) for callback in self.callbacks or ()]
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any, old: Any) -> Self:
         fitted = hasattr(self, "model_")
@@ -559,6 +472,5 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.missing != "error"
         return tags

@@ -132,38 +132,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         callbacks: Callbacks = None,
         verbose: bool = False,
     ) -> None:
-        super().__init__(
-            kernel=kernel,
-            gamma=gamma,
-            features=features,
-            n_components=n_components,
-            landmarks=landmarks,
-            loss=loss,
-            scoring=scoring,
-            alpha=alpha,
-            solver=solver,
-            passes=passes,
-            patience=patience,
-            polish=polish,
-            local=local,
-            max_model_size=max_model_size,
-            effort=effort,
-            max_seconds=max_seconds,
-            scale=scale,
-            metric=metric,
-            holdout=holdout,
-            dtype=dtype,
-            random_state=random_state,
-            categorical_features=categorical_features,
-            missing=missing,
-            dates=dates,
-            date_format=date_format,
-            checkpoint=checkpoint,
-            callbacks=callbacks,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
-        self.calibration = calibration
+        self._set_parameters(locals())
 
     @available_if(_can_stream)
     def partial_fit(
@@ -202,14 +171,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def predict(self, X: Any) -> Any:
         """Predict the labels of the rows.
 
-        {parameters of rows}
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples,)
-            Labels. Lazy for Dask collections.
-
-        {errors of answers}
+        {answers: (n_samples,) | Labels.}
         """
         require_fitted(self, "classes_")
         return self._answer(X, Model.predict, "label", self.classes_.dtype)
@@ -217,14 +179,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def decision_function(self, X: Any) -> Any:
         """Compute the scores of the rows.
 
-        {parameters of rows}
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples,) or (n_samples, n_classes)
-            Scores, float32; of two classes one, positive for the second. Lazy for Dask collections.
-
-        {errors of answers}
+        {answers: (n_samples,) or (n_samples, n_classes)
+        | Scores, float32; of two classes one, positive for the second.}
         """
         require_fitted(self, "classes_")
         return self._answer(X, score_block, "score", "float32", None if len(self.classes_) == 2 else len(self.classes_))
@@ -233,14 +189,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def predict_proba(self, X: Any) -> Any:
         """Compute P(class | x): by the loss where it is "logistic" or "softmax", else by the calibration.
 
-        {parameters of rows}
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples, n_classes)
-            Probabilities, float64. Lazy for Dask collections.
-
-        {errors of answers}
+        {answers: (n_samples, n_classes) | Probabilities, float64.}
         """
         require_fitted(self, "classes_")
         return self._answer(X, probability_block, "probability", "float64", len(self.classes_))
@@ -249,14 +198,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def predict_log_proba(self, X: Any) -> Any:
         """Compute the logarithms of `predict_proba`.
 
-        {parameters of rows}
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples, n_classes)
-            Logarithms, -inf where the probability is 0. Lazy for Dask collections.
-
-        {errors of answers}
+        {answers: (n_samples, n_classes) | Logarithms, -inf where the probability is 0.}
         """
         require_fitted(self, "classes_")
         return self._answer(X, log_probability_block, "probability", "float64", len(self.classes_))
@@ -271,10 +213,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         as these are holds its class with a probability of `coverage`. It may be empty, where no class is as likely as
         nearly all classes of those rows were.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
+        {parameters of rows}
         coverage : float, default=0.9
             Share of the rows whose sets are to hold their class.
         by_class : bool, default=False
@@ -286,16 +225,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         ndarray or dask.array.Array of shape (n_samples, n_classes)
             True for classes in the set, in the order of `classes_`. Lazy for Dask collections.
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        RecipeError
-            If coverage is no share.
-        DataError
-            If a group is unknown.
-        UnsupportedError
-            If the fit left no rows out, or these had no groups and groups are given.
+        {errors of coverages: If a group is unknown.}
 
         Examples
         --------
@@ -311,21 +241,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Compute the share of right labels; of Dask collections where they are.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or stream of shape (n_samples, n_features)
-            Rows.
-        y : array of shape (n_samples,) or str
-            True labels; of a stream the name of their column.
-        sample_weight : array of shape (n_samples,) or str, default=None
-            Weights; of a stream the name of their column.
-
-        Returns
-        -------
-        float
-            Accuracy.
-
-        {errors of answers}
+        {score: (n_samples,) | labels | Accuracy.}
         """
         if is_dask(X) or is_stream(X):
             return self._figure("accuracy", X, y, sample_weight)

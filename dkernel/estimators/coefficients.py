@@ -57,17 +57,14 @@ def explain_nonlinearity(model: Model) -> str:
     """Why the scores of a model are no linear function of its columns; empty if they are one."""
     if model.local is not None:
         return f"has a local stage of {model.local.kind}"
-    encoded = [] if model.encoding is None else [c.name for c in model.encoding.columns if not _is_plain(c)]
+    columns = () if model.encoding is None else model.encoding.columns
+    # The scores of complete rows see one input of a column of numbers, the number.
+    encoded = [c.name for c in columns if not isinstance(c, NumberColumn) or c.kind != "number" or c.levels]
     if encoded:
         return f"encodes {', '.join(map(repr, encoded[:5]))}{', ...' if len(encoded) > 5 else ''}"
     if model.scaling.curves is not None:
         return "sees their ranks: fit with scale='standard'"
     return "" if is_linear(model.map.kernel) else f"has the kernel {model.map.kernel!r}"
-
-
-def _is_plain(column: Any) -> bool:
-    """True if the scores of complete rows see one input of a column, its number."""
-    return isinstance(column, NumberColumn) and column.kind == "number" and not column.levels
 
 
 def linear_form(model: Model) -> tuple[F64, F64]:

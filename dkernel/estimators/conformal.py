@@ -87,8 +87,7 @@ def collect_conformal(machine: Any, X: Any, y: Any, sample_weight: Any, groups: 
     y = y if classes is None else as_label(y, "y, row {}".format, "y")
     weight = np.ones(len(answers)) if sample_weight is None else np.asarray(sample_weight, np.float64)
     rows = {"y": y, "sample_weight": weight} | ({} if groups is None else {"groups": np.asarray(groups)})
-    _check_lengths(len(answers), rows)
-    _check_values(rows)
+    _check_rows(len(answers), rows)
     rows = {name: values[weight > 0] for name, values in rows.items()}
     answers, y, weight, of_groups = answers[weight > 0], rows["y"], rows["sample_weight"], rows.get("groups")
     if classes is not None:
@@ -102,14 +101,10 @@ def collect_conformal(machine: Any, X: Any, y: Any, sample_weight: Any, groups: 
     return replace(Conformal.of_numbers(ratios, weight, of_groups), width=width)
 
 
-def _check_lengths(n: int, rows: Mapping[str, NDArray[Any]]) -> None:
+def _check_rows(n: int, rows: Mapping[str, NDArray[Any]]) -> None:
     for name, values in rows.items():
         if len(values) != n:
             raise DataError(f"X has {n:,} rows and {name} has {len(values):,}: one for each row is needed.")
-
-
-def _check_values(rows: Mapping[str, NDArray[Any]]) -> None:
-    """Refuse labels, weights and groups that cannot be used."""
     for name, values in rows.items():
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             raise DataError(f"{name} holds a value that is no finite number. Leave such rows out.")

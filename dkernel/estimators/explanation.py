@@ -124,11 +124,6 @@ def explain(estimator: Any, X: Any, background: Any, *, random_state: int = 0) -
         blocks.append(block)
     values, base, errors = shapley_values(model, blocks[0], blocks[1], random_state)
     base = np.broadcast_to(base, (len(values), len(base)))
-    one = values.shape[2] == 1
-    return Explanation(
-        values[..., 0] if one else values,
-        base[:, 0] if one else base,
-        errors[..., 0] if one and errors is not None else errors,
-        np.asarray(X),
-        [str(name) for name in model.columns],
-    )
+    if values.shape[2] == 1:
+        values, base, errors = values[..., 0], base[:, 0], None if errors is None else errors[..., 0]
+    return Explanation(values, base, errors, np.asarray(X), [str(name) for name in model.columns])

@@ -35,10 +35,7 @@ class OneClassSVM(OutlierMixin, LinearCoefficients, Embedding):
     ----------
     nu : float, default=0.5
         Bound of the share of outliers, above 0 and at most 1.
-    kernel : Kernel or str, default="gaussian"
-        Kernel, its expression, or its name; X is used as it is, never scaled.
-    gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
+    {kernel and gamma: Kernel, its expression, or its name; X is used as it is, never scaled.}
     {features}
     n_components : int, default=1024
         Number of landmarks, or of random features.
@@ -62,9 +59,7 @@ class OneClassSVM(OutlierMixin, LinearCoefficients, Embedding):
         Share of the training rows outside.
     n_iter_ : int
         Readings after the map was made.
-    {kernel_ and map_}
-    n_components_ : int
-        Components of the map.
+    {kernel_ and map_: n_components_}
 
     See Also
     --------
@@ -94,13 +89,7 @@ class OneClassSVM(OutlierMixin, LinearCoefficients, Embedding):
         max_iter: int = 50,
         random_state: Seed = None,
     ) -> None:
-        self.nu = nu
-        self.kernel = kernel
-        self.gamma = gamma
-        self.features = features
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.random_state = random_state
+        self._set_parameters(locals())
 
     def _learn(self, X: Any) -> None:
         nu = self.nu
@@ -156,49 +145,23 @@ class OneClassSVM(OutlierMixin, LinearCoefficients, Embedding):
     def decision_function(self, X: Any) -> Any:
         """Compute s(x) = w . φ(x) - ρ, which is not negative for inliers.
 
-        {parameters of rows}
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples,)
-            Scores, float64. Lazy for Dask collections.
-
-        {errors of answers}
+        {answers: (n_samples,) | Scores, float64.}
         """
         return self._answer(X, decide, "score", "float64")
 
     def score_samples(self, X: Any) -> Any:
         """Compute w . φ(x), the decision function and `offset_`.
 
-        {parameters of rows}
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples,)
-            Scores, float64. Lazy for Dask collections.
-
-        {errors of answers}
+        {answers: (n_samples,) | Scores, float64.}
         """
         return self.decision_function(X) + self.offset_
 
     def predict(self, X: Any) -> Any:
         """Tell inliers from outliers.
 
-        {parameters of rows}
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples,)
-            1 for inliers, -1 for outliers, int64. Lazy for Dask collections.
-
-        {errors of answers}
+        {answers: (n_samples,) | 1 for inliers, -1 for outliers, int64.}
         """
         return self._answer(X, Model.predict, "label", np.int64)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     def _answer(self, X: Any, function: Any, word: str, dtype: Any) -> Any:
         require_fitted(self, "model_")

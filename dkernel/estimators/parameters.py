@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from dkernel.errors import RecipeError
 from dkernel.estimators.docstrings import fill_docstrings
@@ -146,7 +147,7 @@ class UnknownParameterError(RecipeError, TypeError):
     """An estimator has no parameter of that name."""
 
 
-class NamedParameters:
+class NamedParameters(BaseEstimator):
     """Base class of estimators: a parameter that they do not have is answered by the one that is meant."""
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -157,12 +158,21 @@ class NamedParameters:
         if "__init__" in cls.__dict__:
             cls.__init__ = _refuse_unknown(cls.__dict__["__init__"])  # type: ignore[method-assign]
 
+    def _set_parameters(self, arguments: Mapping[str, Any]) -> None:
+        """Make the arguments of `__init__`, its `locals()`, the attributes that scikit-learn asks for."""
+        self.__dict__.update({name: value for name, value in arguments.items() if name != "self"})
+
     if not TYPE_CHECKING:  # any name would be an attribute
 
         def __getattr__(self, name: str) -> Any:
             if hint := hint_for_removed(name):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}.{hint}")
             return object.__getattribute__(self, name)  # which says why there is none
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 def _refuse_unknown(init: Callable[..., None]) -> Callable[..., None]:

@@ -136,7 +136,6 @@ class Partial:
         return replace(self, model=model, fitted_rows=int(model.facts["rows"]), counts=counts)
 
     def _continue_fit(self, rows: Block, executor: Executor) -> "Partial":
-        """Continue from the model of a `fit` with rows that it has not seen."""
         assert self.model is not None
         counts = self.counts or {}
         stream = update_stream(

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -28,7 +28,7 @@ DualMachine = tuple[Any, Any, NDArray[np.float64], NDArray[np.float64], NDArray[
 MOST_PERCEPTRON_ROWS = 20_000  # their Gram matrix is 3.2 GB
 
 
-class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
+class KernelPerceptron(ClassifierMixin, NamedParameters):
     """Perceptron in the space of a kernel: rows whose scores have the wrong sign are added until no score has.
 
     s(x) = sum over i of a_i k(x_i, x) + b;  on a mistake y_i s(x_i) <= 0:  a_i <- a_i + y_i, b <- b + y_i
@@ -40,7 +40,7 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    {kernel and gamma}
+    {kernel and gamma: Kernel, its expression, or its name.}
     max_iter : int, default=100
         Most passes over the rows.
     fit_intercept : bool, default=True
@@ -96,11 +96,7 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
         fit_intercept: bool = True,
         random_state: Seed = None,
     ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.fit_intercept = fit_intercept
-        self.random_state = random_state
+        self._set_parameters(locals())
 
     def fit(self, X: Any, y: Any) -> "KernelPerceptron":
         """Learn from rows and labels in memory.
@@ -174,14 +170,7 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Any:
         """Compute the scores of the rows.
 
-        {parameters of rows}
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples,) or (n_samples, n_classes)
-            Scores; of two classes one, positive for the second. Lazy for Dask collections.
-
-        {errors of answers}
+        {answers: (n_samples,) or (n_samples, n_classes) | Scores; of two classes one, positive for the second.}
         """
         require_fitted(self, "dual_coef_")
         width = None if len(self.dual_coef_) == 1 else len(self.classes_)
@@ -190,14 +179,7 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> Any:
         """Predict the labels of the rows.
 
-        {parameters of rows}
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples,)
-            Labels. Lazy for Dask collections.
-
-        {errors of answers}
+        {answers: (n_samples,) | Labels.}
         """
         require_fitted(self, "dual_coef_")
         return self._answer(X, label_rows, "label", self.classes_.dtype)
@@ -220,14 +202,8 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
         machine: DualMachine = (self.kernel_, support, self.dual_coef_, self.intercept_, self.classes_)
         return apply_prediction(BlockPrediction(function, machine, key, inputs, names_of_answer, dtype, width), X)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
 
 def _rows(X: Any) -> Any:
-    """Rows as kernels take them."""
     return SparseRows.of(X) if hasattr(X, "tocsr") else X
 
 

@@ -55,10 +55,15 @@ class BlockPrediction:
     dtype: Any
     width: int | None = None
 
-    def answer(self, X: Any, first: int = 0) -> tuple[NDArray[Any], UnseenValues]:
-        """The answer of a block whose first row has the number `first`, and its values that training never saw."""
-        block, unseen = self.inputs.gate(X, lambda row: f"X, row {first + row}")
-        return _evaluate(self.function, self.carried, block, lambda row: f"X, row {first + row}"), unseen
+    def answer(self, X: Any, first: int, stop: int) -> tuple[NDArray[Any], UnseenValues]:
+        """The answer of rows first, ..., stop - 1 in memory, and their values that training never saw."""
+
+        def describe(row: int) -> str:
+            return f"X, row {first + row}"
+
+        rows = self.inputs.rows(X.iloc[first:stop]) if is_frame(X) else X[first:stop]
+        block, unseen = self.inputs.gate(rows, describe)
+        return _evaluate(self.function, self.carried, block, describe), unseen
 
 
 @dataclass(frozen=True)
@@ -121,15 +126,9 @@ def apply_prediction(prediction: BlockPrediction, X: Any) -> Any:
         step = BLOCK_ROWS
         if hasattr(X, "tocsr") and not prediction.inputs.layout.sparse:  # these rows become dense
             step = max(TILE_ROWS, min(step, DENSE_BYTES // (8 * X.shape[1])))
-        result, unseen = (
-            prediction.answer(_rows(X, 0, n, prediction)) if n <= step else _on_threads(prediction, X, step)
-        )
+        result, unseen = prediction.answer(X, 0, n) if n <= step else _on_threads(prediction, X, step)
     unseen.warn()
     return result
-
-
-def _rows(X: Any, first: int, stop: int, prediction: BlockPrediction) -> Any:
-    return prediction.inputs.rows(X.iloc[first:stop]) if is_frame(X) else X[first:stop]
 
 
 def _on_threads(prediction: BlockPrediction, X: Any, step: int) -> tuple[NDArray[Any], UnseenValues]:
@@ -139,7 +138,7 @@ def _on_threads(prediction: BlockPrediction, X: Any, step: int) -> tuple[NDArray
 
     def fill(first: int) -> UnseenValues:
         stop = min(first + step, n)
-        out[first:stop], unseen = prediction.answer(_rows(X, first, stop, prediction), first)
+        out[first:stop], unseen = prediction.answer(X, first, stop)
         return unseen
 
     unseen_of_blocks, _ = ThreadsExecutor().compute([Call(f"apply-{i}", fill, (i,)) for i in range(0, n, step)])

@@ -9,6 +9,7 @@ from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.conformal import intervals
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.parameters import Callbacks, DateFormat, FolderPath, KernelLike, LandmarksLike, Local, Seed
 from dkernel.estimators.validation import as_plain
 from dkernel.model.model import Model
 
@@ -64,6 +65,40 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     _task: ClassVar[str] = "regress"
 
+    def __init__(
+        self,
+        kernel: KernelLike = "auto",
+        *,
+        gamma: str | float = "auto",
+        features: str = "auto",
+        n_components: str | int = "auto",
+        landmarks: LandmarksLike = "uniform",
+        loss: str = "auto",
+        scoring: str = "loss",
+        alpha: str | float = "auto",
+        solver: str = "auto",
+        passes: str | int = "auto",
+        patience: int = 0,
+        polish: str | int = "auto",
+        local: Local = "auto",
+        max_model_size: str | int | None = None,
+        effort: str = "normal",
+        max_seconds: float | None = None,
+        scale: str | None = "auto",
+        metric: str = "auto",
+        holdout: float = 0.05,
+        dtype: str = "auto",
+        random_state: Seed = None,
+        categorical_features: Any = "from_dtype",
+        missing: str = "indicator",
+        dates: str = "calendar",
+        date_format: DateFormat = None,
+        checkpoint: FolderPath = None,
+        callbacks: Callbacks = None,
+        verbose: bool = False,
+    ) -> None:
+        self._set_parameters(locals())
+
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, old: Any = None) -> "KernelRegressor":
         """Learn from one more block of rows, each of which is used once: see `KernelClassifier.partial_fit`.
 
@@ -90,10 +125,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         The deviation is that of a label at x from its prediction: of the function, as a Gaussian process has it, and of
         the noise, whose own is `model_.facts["noise"]`.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
+        {parameters of rows}
         return_std : bool, default=False
             If True, give the standard deviations too; for solver="normal".
 
@@ -124,10 +156,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         that is large where errors are. Rows drawn as these are lie within with a probability of `coverage`, a mean over
         rows; of several targets each by itself.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
+        {parameters of rows}
         coverage : float, default=0.9
             Share of the rows that are to lie within.
         {groups of answers}
@@ -138,16 +167,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             Lower and upper ends, float64. Lazy for Dask collections; of k targets and a Dask dataframe the columns
             lower_0, upper_0, lower_1, ...
 
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        RecipeError
-            If coverage is no share.
-        DataError
-            If too few rows were left out for this coverage, or a group is unknown.
-        UnsupportedError
-            If the fit left no rows out, or these had no groups and groups are given.
+        {errors of coverages: If too few rows were left out for this coverage, or a group is unknown.}
 
         Examples
         --------
@@ -165,21 +185,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Compute R^2, of several targets their mean; of Dask collections where they are.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or stream of shape (n_samples, n_features)
-            Rows.
-        y : array of shape (n_samples,) or (n_samples, k), or str
-            True numbers; of a stream the name of their column.
-        sample_weight : array of shape (n_samples,) or str, default=None
-            Weights; of a stream the name of their column.
-
-        Returns
-        -------
-        float
-            R^2.
-
-        {errors of answers}
+        {score: (n_samples,) or (n_samples, k) | numbers | R^2.}
         """
         if is_dask(X) or is_stream(X):
             return self._figure("r2", X, y, sample_weight)

@@ -32,10 +32,8 @@ def find_support(model: Model, X: Any, y: Any) -> tuple[NDArray[np.intp], NDArra
     for row, values in zip(contents(model.map.landmarks), model.coef, strict=True):
         coef[first[row]] += values
     size = np.abs(coef).max(axis=1)
-    least, unit = (
-        model.loss.support_tolerance * size.max(),
-        1.0 if model.classes is not None else np.std(y, axis=0).max(),
-    )
+    least = model.loss.support_tolerance * size.max()
+    unit = 1.0 if model.classes is not None else np.std(y, axis=0).max()
     if least > 0 and size.sum() * model.map.kernel.diag(wide(model.map.landmarks)).max() <= EXACT_TOLERANCE * unit:
         least = np.inf
     rows = np.flatnonzero(size > least)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils.metaestimators import available_if
 
 from dkernel.errors import RecipeError
@@ -62,7 +62,7 @@ def _has(method: str) -> Callable[["Tuner"], bool]:
     return check
 
 
-class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
+class Tuner(MetaEstimatorMixin, NamedParameters):
     """Search by successive halving over the parameters of a classifier or regressor, on the full data.
 
     All candidates use the same rows: each block is read once for all of them, and candidates with the same map share
@@ -125,15 +125,6 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
     array([ True, False])
     """
 
-    best_params_: dict[str, Any]
-    best_score_: float
-    best_index_: int
-    cv_results_: dict[str, Any]
-    best_estimator_: Any
-    best_model_: Any
-    leaderboard_: list[dict[str, Any]]
-    passes_: float
-
     def __init__(
         self,
         estimator: Any = None,
@@ -142,34 +133,18 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
         budget: str | float = "2passes",
         checkpoint: str | Path | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.budget = budget
-        self.checkpoint = checkpoint
+        self._set_parameters(locals())
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None, groups: Any = None
     ) -> "Tuner":
         """Search and train on rows and labels, or on a Source with a label.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : array of shape (n_samples,), default=None
-            Labels; None for a Source, which has a label.
-        sample_weight : array of shape (n_samples,), default=None
-            Weights; a row of weight k is k rows, and one of weight 0 is none.
-        eval_set : (X, y), (X, y, sample_weight) or Source, default=None
-            Rows by which candidates and the best are judged; all rows of X are learned from.
-        groups : array of shape (n_samples,), default=None
-            Group of each row of an array, a dataframe in memory or a Dask array: whole groups are left out, and judge.
+        {parameters of fits: candidates and the best}
 
         {returns itself}
 
         {errors of fits}
-        ClusterError
-            If the workers are lost, or refuse the versions of this process.
         """
         machine = KernelClassifier() if self.estimator is None else self.estimator
         if not isinstance(machine, KernelMachine) or parse_landmarks(machine.landmarks)[1] is not None:
@@ -200,24 +175,15 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
         self.cv_results_ = _results(search.leaderboard)
         self.best_index_, self.best_score_ = 0, float(self.cv_results_["mean_test_score"][0])
         self.best_model_ = self.model_ = best.model_
-        self.n_features_in_ = best.n_features_in_
-        if hasattr(best, "feature_names_in_"):
-            self.feature_names_in_ = best.feature_names_in_
-        if hasattr(best, "classes_"):
-            self.classes_ = best.classes_
+        for name in ("n_features_in_", "feature_names_in_", "classes_"):
+            if hasattr(best, name):
+                setattr(self, name, getattr(best, name))
         return self
 
     def predict(self, X: Any) -> Any:
         """Predict by the best estimator.
 
-        {parameters of rows}
-
-        Returns
-        -------
-        ndarray or dask.array.Array
-            Labels or numbers.
-
-        {errors of answers}
+        {answers: (n_samples,) or (n_samples, k) | Labels or numbers.}
         """
         return self._best().predict(X)
 
@@ -225,14 +191,7 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Any:
         """Compute the scores of the best estimator.
 
-        {parameters of rows}
-
-        Returns
-        -------
-        ndarray or dask.array.Array
-            Scores.
-
-        {errors of answers}
+        {answers: (n_samples,) or (n_samples, n_classes) | Scores.}
         """
         return self._best().decision_function(X)
 
@@ -240,35 +199,14 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Any:
         """Compute the probabilities of the best estimator, where its loss gives them.
 
-        {parameters of rows}
-
-        Returns
-        -------
-        ndarray or dask.array.Array
-            Probabilities.
-
-        {errors of answers}
+        {answers: (n_samples, n_classes) | Probabilities.}
         """
         return self._best().predict_proba(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Compute the score of the best estimator.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
-        y : array of shape (n_samples,)
-            True labels.
-        sample_weight : array of shape (n_samples,), default=None
-            Weights.
-
-        Returns
-        -------
-        float
-            Accuracy or R^2.
-
-        {errors of answers}
+        {score: (n_samples,) or (n_samples, k) | labels or numbers | Accuracy or R^2.}
         """
         return float(self._best().score(X, y, sample_weight))
 
@@ -288,6 +226,5 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
         machine = (KernelClassifier() if self.estimator is None else self.estimator).__sklearn_tags__()
         tags.estimator_type, tags.target_tags = machine.estimator_type, machine.target_tags
         tags.classifier_tags, tags.regressor_tags = machine.classifier_tags, machine.regressor_tags
-        tags.input_tags.sparse = True
         tags.input_tags.allow_nan = machine.input_tags.allow_nan
         return tags

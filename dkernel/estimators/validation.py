@@ -25,14 +25,6 @@ from dkernel.model.parameters import PARAMETERS
 from dkernel.model.recipe import GIVEN
 from dkernel.numerics.validation import HEAD, dtype_for
 
-_OF_READING = {
-    "categorical_features": "categorical",
-    "missing": "missing",
-    "dates": "dates",
-    "date_format": "date_format",
-}
-"""Parameters of an estimator that say how the columns of rows are read, each with its name in `open_source`."""
-
 
 def is_frame(X: Any) -> bool:
     """True if it is a pandas dataframe, which is used as it is, column by column."""
@@ -91,7 +83,6 @@ def check_table(estimator: Any, X: Any, *, fitting: bool = False, least: int = 1
 
 
 def _numbers(frame: Any, dtype: str) -> Any:
-    """The columns of a frame that hold numbers, as an array."""
     return matrix(frame.select_dtypes(["number", "bool"]), dtype)
 
 
@@ -194,9 +185,9 @@ def refuse_reading(estimator: Any, X: Any) -> None:
     """Refuse parameters of an estimator that say how rows are read, if X is a Source, which was opened without them."""
     if not isinstance(X, Source):
         return
-    for name, argument in _OF_READING.items():
-        value = getattr(estimator, name, "auto" if name == "categorical_features" else None)
-        asked = parse_categorical(value) if name == "categorical_features" else value
+    for name in ("categorical_features", "missing", "dates", "date_format"):
+        value, argument = getattr(estimator, name), name.removesuffix("_features")  # of `open_source`
+        asked = parse_categorical(value) if argument == "categorical" else value
         if asked and asked != PARAMETERS[argument].default:
             raise DataError(
                 f"{name}={value!r} says how {type(estimator).__name__} reads columns, and a Source has its own "

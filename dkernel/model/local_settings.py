@@ -17,7 +17,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from dkernel.errors import RecipeError
-from dkernel.model.recipe_checks import Parameter, groups, parameter, parameter_table, real, refusal, whole, word_or
+from dkernel.model.recipe_checks import (
+    Parameter,
+    count_parameter,
+    groups,
+    parameter,
+    parameter_table,
+    real,
+    refusal,
+    word_or,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,13 +50,20 @@ def sections(parameters: Mapping[str, Parameter], task: str = "") -> str:
 
 
 def fill_docstring(documented: Any, passages: Mapping[str, str]) -> None:
-    """Put passages that docstrings share where a line of this one is `{name of a passage}`; other lines stay."""
+    """Put passages that docstrings share where this one has `{name of a passage}` in a line of its own.
+
+    `{name: words | others}` puts the words, and the others, where the passage has {}.
+    """
 
     def passage(line: re.Match[str]) -> str:
-        return textwrap.indent(passages[line[2]], line[1]) if line[2] in passages else line[0]
+        if line[2] not in passages:
+            return line[0]
+        words = " ".join(line[3].split()).split(" | ") if line[3] else ()
+        return textwrap.indent(passages[line[2]].format(*words) if words else passages[line[2]], line[1])
 
     if documented.__doc__:  # python -OO has none
-        documented.__doc__ = re.sub(r"^( *)\{([\w -]+)\}$", passage, documented.__doc__, flags=re.M)
+        named = r"^( *)\{([\w -]+)(?:: ([^{}]+))?\}$"
+        documented.__doc__ = re.sub(named, passage, documented.__doc__, flags=re.M)
 
 
 def register_stage(word: str) -> Callable[[type[Stage]], type[Stage]]:
@@ -164,13 +180,8 @@ class Grids(LocalSettings):
     {'n_grids': 'auto', 'one_hot': 'none'}
     """
 
-    n_grids: str | int = parameter(
-        "auto",
-        'Most grids; the holdout may end them earlier. "auto" is 256 to 2,048, by rows, and fewer for many classes.',
-        word_or(whole(1)),
-        words=("auto",),
-        form="N",
-        kind="int",
+    n_grids: str | int = count_parameter(
+        'Most grids; the holdout may end them earlier. "auto" is 256 to 2,048, by rows, and fewer for many classes.'
     )
     one_hot: Any = parameter(
         "auto",
@@ -209,13 +220,9 @@ class Cells(LocalSettings):
     Cells(rows=2048, partitions=2)
     """
 
-    rows: str | int = parameter(
-        "auto",
+    rows: str | int = count_parameter(
         'Most rows of a cell, at least 16; "auto" is 4,096. The work of the cells grows with the square of it.',
-        word_or(whole(16)),
-        words=("auto",),
-        form="N",
-        kind="int",
+        least=16,
     )
     overlap: str | float = parameter(
         "auto",
@@ -225,14 +232,9 @@ class Cells(LocalSettings):
         form="SHARE",
         kind="float",
     )
-    partitions: str | int = parameter(
-        "auto",
+    partitions: str | int = count_parameter(
         'Number of partitions of all rows into cells, whose means are the predictions; "auto" is 1, and 2 of a high '
         "effort. Time and model file grow with it.",
-        word_or(whole(1)),
-        words=("auto",),
-        form="N",
-        kind="int",
     )
 
     @staticmethod

@@ -13,6 +13,7 @@ from dkernel.model.recipe_checks import (
     Parameter,
     class_weights,
     columns,
+    count_parameter,
     date_format,
     division,
     kernel_text,
@@ -27,17 +28,14 @@ from dkernel.model.recipe_checks import (
     scorer_name,
     size,
     strength,
-    whole,
-    word,
     word_of_spelling,
     word_or,
+    word_parameter,
 )
 from dkernel.model.solver_table import SOLVERS
 
 EFFORTS: Mapping[str, float] = {"low": 0.25, "normal": 1.0, "high": 4.0}
 """Word -> multiple of what the choice and the local stage may cost, see `dkernel.solvers.budget`."""
-_FEATURES = ("auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch", "none")
-_SAMPLINGS = ("auto", "iid", "orthogonal", "sobol", "structured", "fastfood")
 _OF_BOTH = ("auto", "squared")
 _OF_CLASSES = ("squared_hinge", "hinge", "logistic", "softmax", "perceptron")
 _OF_NUMBERS = ("huber", "epsilon_insensitive", "quantile")
@@ -53,11 +51,9 @@ class Parameters:
     `Recipe` derives from it and adds what they mean together.
     """
 
-    task: str = parameter(
-        "auto",
+    task: str = word_parameter(
+        ("auto", "classify", "regress"),
         'Kind of the answer. "auto" is regression if the label is a floating-point number.',
-        word,
-        words=("auto", "classify", "regress"),
         usual=True,
     )
     positive: Label | None = parameter(
@@ -86,21 +82,14 @@ class Parameters:
         kind="float",
         usual=True,
     )
-    features: str = parameter(
-        "auto",
+    features: str = word_parameter(
+        ("auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch", "none"),
         'Kind of the map. "random" is the one that suits the kernel, "none" a constant, so that grids or cells learn '
         'everything, and "auto" is "nystrom", above 20,000 components "random".',
-        word,
-        words=_FEATURES,
     )
-    n_components: str | int = parameter(
-        "auto",
+    n_components: str | int = count_parameter(
         'Number of landmarks or random features. With fewer rows, all rows are landmarks; "auto" is by rows, and '
         "fewer landmarks if more would gain little.",
-        word_or(whole(1)),
-        words=("auto",),
-        form="N",
-        kind="int",
         usual=True,
     )
     landmarks: str = parameter(
@@ -112,11 +101,9 @@ class Parameters:
         kind="array",
         of_task={"regress": tuple(rule for rule in _LANDMARK_RULES if rule != "stratified")},
     )
-    sampling: str = parameter(
-        "auto",
+    sampling: str = word_parameter(
+        ("auto", "iid", "orthogonal", "sobol", "structured", "fastfood"),
         "Way in which the frequencies of Fourier features are drawn.",
-        word,
-        words=_SAMPLINGS,
     )
     loss: str = parameter(
         "auto",
@@ -159,50 +146,30 @@ class Parameters:
         words=("loss", *_SCORERS_OF_CLASSES, *_SCORERS_OF_NUMBERS),
         of_task={"classify": ("loss", *_SCORERS_OF_CLASSES), "regress": ("loss", *_SCORERS_OF_NUMBERS)},
     )
-    solver: str = parameter(
-        "auto",
+    solver: str = word_parameter(
+        tuple(SOLVERS),
         'Solver. "psgd" is preconditioned stochastic gradient descent. The others find the optimum: "normal" (squared '
         'loss, one pass for every alpha), "pcg" (squared loss), "lbfgs" (losses without kinks) and "exact" (all losses '
         'but the perceptron, up to 4,096 rows, all of them landmarks and none held out). "auto" is "exact" for so '
         "few rows, unless passes, patience, a local stage or a holdout ask for another way, or nothing is given and "
         'local stages are tried; else "psgd". Blocks of `partial_fit` are always learned by "psgd".',
-        word,
-        words=tuple(SOLVERS),
     )
-    passes: str | int = parameter(
-        "auto",
+    passes: str | int = count_parameter(
         'Passes over the data. "auto" is 1, or 2 if there are fewer than 64 rows per component. For "pcg" and "lbfgs" '
         "it is the upper limit, 100 if it is 1.",
-        word_or(whole(1)),
-        words=("auto",),
-        form="N",
-        kind="int",
     )
-    patience: int = parameter(
-        0,
+    patience: int = count_parameter(
         'Passes of "psgd" in a row without a lower loss on the holdout, or on the rows given to judge by, after which '
         "the fit stops; 0 for no limit.",
-        whole(0),
-        form="N",
-        kind="int",
+        least=0,
+        default=0,
     )
-    polish: str | int = parameter(
-        "auto",
+    polish: str | int = count_parameter(
         'Upper limit of the passes of "pcg" or "lbfgs" after "psgd". "auto" is up to 10 if there are few rows per '
         'component, passes is "auto" and the loss has no kinks.',
-        word_or(whole(0)),
-        words=("auto",),
-        form="N",
-        kind="int",
+        least=0,
     )
-    rounds: str | int = parameter(
-        "auto",
-        "Updates of each pass.",
-        word_or(whole(1)),
-        words=("auto",),
-        form="N",
-        kind="int",
-    )
+    rounds: str | int = count_parameter("Updates of each pass.")
     local: str = parameter(
         "auto",
         'Stage for the residual: random bins ("grids") or exact machines ("cells"). It learns what the map leaves of '
@@ -224,11 +191,10 @@ class Parameters:
         form="SIZE",
         kind="int or str",
     )
-    effort: str = parameter(
-        "normal",
+    effort: str = word_parameter(
+        tuple(EFFORTS),
         'Work that the choices and `local` "auto" may take: "low" is a quarter and "high" four times as much.',
-        word,
-        words=("low", "normal", "high"),
+        default="normal",
     )
     max_seconds: float | None = parameter(
         None,
@@ -240,12 +206,10 @@ class Parameters:
         kind="float",
         group="Run",
     )
-    metric: str = parameter(
-        "auto",
+    metric: str = word_parameter(
+        ("auto", "identity", "diagonal", "full"),
         'Inner product of the features, learned from the gradients of a first fit to a sample. "auto" uses it if it '
         "lowers the loss and gamma is not given.",
-        word,
-        words=("auto", "identity", "diagonal", "full"),
     )
     scale: str = parameter(
         "auto",
@@ -293,19 +257,15 @@ class Parameters:
         group="Data",
         usual=True,
     )
-    missing: str = parameter(
-        "indicator",
+    missing: str = word_parameter(
+        ("indicator", "mean", "error"),
         "Missing features: mean and 0/1 input, mean, or error. The mean is that of the column.",
-        word,
-        words=("indicator", "mean", "error"),
         group="Data",
         usual=True,
     )
-    dates: str = parameter(
-        "calendar",
+    dates: str = word_parameter(
+        ("calendar", "seconds"),
         "Inputs of dates: the seconds with year, month, weekday and hour, or the seconds alone.",
-        word,
-        words=("calendar", "seconds"),
         group="Data",
     )
     date_format: Mapping[str, str] | None = parameter(
@@ -318,19 +278,11 @@ class Parameters:
         group="Data",
         hash=False,
     )
-    seed: int = parameter(
-        0,
-        "Seed of all random choices.",
-        whole(0),
-        form="N",
-        kind="int",
-    )
-    dtype: str = parameter(
-        "float32",
+    seed: int = count_parameter("Seed of all random choices.", least=0, default=0)
+    dtype: str = word_parameter(
+        ("float32", "float64"),
         "Precision in which features are read. If not given, it is float64 if the first rows have digits that float32 "
         "cannot hold.",
-        word,
-        words=("float32", "float64"),
         group="Data",
     )
 

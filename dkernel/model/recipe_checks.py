@@ -90,6 +90,17 @@ def parameter(
     return field(default=default, hash=hash, metadata={"parameter": Parameter("", default, text, check, **more)})
 
 
+def word_parameter(words: tuple[str, ...], text: str, default: str = "", **more: Any) -> Any:
+    """A field that is a parameter of words alone, by default the first."""
+    return parameter(default or words[0], text, word, words=words, **more)
+
+
+def count_parameter(text: str, least: int = 1, default: str | int = "auto", **more: Any) -> Any:
+    """A field that is a parameter of whole numbers, and of "auto" where that is the default."""
+    words = (default,) if isinstance(default, str) else ()
+    return parameter(default, text, word_or(whole(least)), words=words, form="N", kind="int", **more)
+
+
 def parameter_table(cls: type[Any]) -> dict[str, Parameter]:
     """Name -> parameter, of a dataclass whose fields are parameters."""
     return {f.name: replace(f.metadata["parameter"], name=f.name) for f in fields(cls)}
@@ -209,12 +220,8 @@ def class_weights(p: Parameter, value: Any) -> str | dict[Label, float] | None:
     if not isinstance(value, Mapping) or not value:
         raise refusal(p, value, "None | balanced | {label: weight}")
     pairs = [(_label(f"{p.name} label", each), _weight(p, each, weight)) for each, weight in value.items()]
-    return dict(sorted(pairs, key=_by_label))
-
-
-def _by_label(pair: tuple[Label, float]) -> tuple[str, Any]:
     # Text and numbers have no order among themselves; equal dictionaries must still be equal texts.
-    return ("text", pair[0]) if isinstance(pair[0], str) else ("number", pair[0])
+    return dict(sorted(pairs, key=lambda pair: (isinstance(pair[0], str), pair[0])))
 
 
 def _weight(p: Parameter, each: Any, value: Any) -> float:

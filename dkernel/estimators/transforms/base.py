@@ -6,14 +6,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from dkernel.data import Source
 from dkernel.data.collections.dask_arrays import is_dask, refuse_parts
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import NamedParameters, check_parameters
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, content_key
-from dkernel.estimators.validation import check_table, make_source
+from dkernel.estimators.validation import check_table, draw_seed, make_source
 from dkernel.features import FeatureMap
 from dkernel.kernels import Kernel, parse
 from dkernel.model.recipe import Recipe
@@ -26,7 +26,7 @@ from dkernel.training.selection.landmark_selection import sample_rows
 STRIP_VALUES = 1 << 22  # values of the columns that exist at one time beside the answer
 
 
-class Unsupervised(NamedParameters, BaseEstimator):
+class Unsupervised(NamedParameters):
     """Base class of estimators that learn from rows without a label."""
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
@@ -41,14 +41,9 @@ class Unsupervised(NamedParameters, BaseEstimator):
 
         {returns itself}
 
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
+        {errors of fits}
         UnsupportedError
             If the kernel has no such map.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
         """
         check_parameters(self)
         refuse_parts(X)
@@ -73,6 +68,11 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsuper
             cls.transform = _frame_lazily(wrapped)
             if "fit_transform" not in cls.__dict__:
                 cls.fit_transform = _fit_transform
+
+    def _recipe(self, **more: Any) -> Recipe:
+        """The recipe of the parameters that all maps of a kernel have, and of these."""
+        kernel, seed = self.kernel, draw_seed(self.random_state)
+        return Recipe(kernel=kernel, gamma=self.gamma, n_components=self.n_components, seed=seed, **more)
 
     def _columns(self) -> tuple[str, ...]:
         return tuple(getattr(self, "feature_names_in_", map(str, range(self.n_features_in_))))
@@ -130,7 +130,6 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsuper
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.input_tags.sparse = True
         return tags
 
 

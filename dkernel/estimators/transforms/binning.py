@@ -76,10 +76,7 @@ class BinningFeatures(MapTransformer):
     def __init__(
         self, gamma: str | float = "auto", *, n_grids: int = 256, n_bins: int = 2**14, random_state: Seed = None
     ) -> None:
-        self.gamma = gamma
-        self.n_grids = n_grids
-        self.n_bins = n_bins
-        self.random_state = random_state
+        self._set_parameters(locals())
 
     kernel, fitted = "laplacian", "binning_"
 

@@ -30,7 +30,6 @@ class View(KernelPCA):
     """One of the two views: its map, and afterwards the projections of its rows."""
 
     def _learn(self, X: Any) -> None:
-        """Choose the map."""
         source, self._phi, _ = self._embed(X)
         source.layout.require_numbers("KernelCCA", "Use NystromFeatures before it, which gives columns of numbers.")
 
@@ -55,10 +54,7 @@ class KernelCCA(OnFeatures):
     ----------
     n_components : int, default=2
         Pairs of functions, at most as many as the smaller view has columns.
-    kernel : Kernel or str, default="gaussian"
-        Kernel of the first view, its expression, or its name.
-    gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
+    {kernel and gamma: Kernel of the first view, its expression, or its name.}
     kernel_y : Kernel or str, default=None
         Kernel of the second view; None as of the first.
     gamma_y : float or {"auto", "median", "scale"}, default=None
@@ -120,15 +116,7 @@ class KernelCCA(OnFeatures):
         alpha: float = 1e-3,
         random_state: Seed = None,
     ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.gamma = gamma
-        self.kernel_y = kernel_y
-        self.gamma_y = gamma_y
-        self.features = features
-        self.n_map_components = n_map_components
-        self.alpha = alpha
-        self.random_state = random_state
+        self._set_parameters(locals())
 
     def fit(self, X: Any, y: Any = None) -> "KernelCCA":
         """Choose both maps, and sum the covariances in one more pass.

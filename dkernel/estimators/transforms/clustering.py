@@ -38,15 +38,7 @@ class Clustering(ClusterMixin, OnFeatures):
         tol: float = 1e-4,
         random_state: Seed = None,
     ) -> None:
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.gamma = gamma
-        self.features = features
-        self.n_map_components = n_map_components
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+        self._set_parameters(locals())
 
     def _n_clusters(self, source: Source) -> int:
         if self.n_clusters > source.n_rows:
@@ -81,14 +73,7 @@ class Clustering(ClusterMixin, OnFeatures):
     def predict(self, X: Any) -> Any:
         """Find the nearest centre of each row.
 
-        {parameters of rows}
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples,)
-            Clusters, int64. Lazy for Dask collections.
-
-        {errors of answers}
+        {answers: (n_samples,) | Clusters, int64.}
         """
         return self._nearest(X, cluster_rows, np.int64)
 
@@ -115,26 +100,16 @@ class KernelKMeans(Clustering):
     ----------
     n_clusters : int, default=8
         Number k of clusters.
-    {kernel and gamma}
+    {kernel and gamma: Kernel, its expression, or its name.}
     {features and n_map_components}
     {steps of k-means}
     {random_state}
 
     Attributes
     ----------
-    labels_ : ndarray, dask.array.Array or None
-        Cluster of each row of `fit`; None of a Source.
-    cluster_centers_ : ndarray of shape (n_clusters, n_map_components_)
-        Centres in the space of φ, float64.
-    inertia_ : float
-        Σ |φ(x) - c(x)|² before the last step.
-    n_iter_ : int
-        Passes.
+    {clusters and map: n_map_components_ | φ}
     model_ : Model
         For `dkernel.save` and `dkernel score`, of two clusters and more: its labels are the clusters.
-    {kernel_ and map_}
-    n_map_components_ : int
-        Components of the map.
 
     See Also
     --------
@@ -174,10 +149,7 @@ class KernelKMeans(Clustering):
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Compute -Σ |φ(x) - c(x)|² over rows, by which searches compare numbers of clusters of one kernel.
 
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
+        {parameters of rows}
         y : object, default=None
             Ignored.
 

@@ -23,7 +23,7 @@ class KernelPCA(OnFeatures):
     ----------
     n_components : int, default=None
         Components to keep; None for all whose eigenvalue is not rounding.
-    {kernel and gamma}
+    {kernel and gamma: Kernel, its expression, or its name.}
     {features and n_map_components}
     {random_state}
 
@@ -37,9 +37,7 @@ class KernelPCA(OnFeatures):
         V^T, float64.
     mean_ : ndarray of shape (n_map_components_,)
         Mean of φ.
-    {kernel_ and map_}
-    n_map_components_ : int
-        Components of the map.
+    {kernel_ and map_: n_map_components_}
     n_components_ : int
         Components of the output.
 
@@ -72,12 +70,7 @@ class KernelPCA(OnFeatures):
         n_map_components: int = 1024,
         random_state: Seed = None,
     ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.gamma = gamma
-        self.features = features
-        self.n_map_components = n_map_components
-        self.random_state = random_state
+        self._set_parameters(locals())
 
     def _learn(self, X: Any) -> None:
         """Choose the map, and sum the covariance in one more pass over X."""

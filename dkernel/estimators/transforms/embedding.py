@@ -30,11 +30,6 @@ class Embedding(Unsupervised):
 
     map_size: ClassVar[str] = "n_components"
     """Name of the parameter that holds the number of components of the map."""
-    kernel: Any
-    gamma: Any
-    features: Any
-    random_state: Any
-    n_features_in_: int
     map_: FeatureMap
     _shift: NDArray[np.float64]
 

@@ -8,7 +8,6 @@ from dkernel.errors import UnsupportedError
 from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.transforms.base import MapTransformer
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures
-from dkernel.estimators.validation import draw_seed
 from dkernel.features import by_landmarks, choose_map, is_complete, resolve_features
 from dkernel.kernels import parse
 from dkernel.model.recipe import Recipe
@@ -29,7 +28,7 @@ class KernelFeatures(MapTransformer):
 
     Parameters
     ----------
-    {kernel and gamma}
+    {kernel and gamma: Kernel, its expression, or its name.}
     features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
         Kind of the map. "maclaurin" (Kar and Karnick 2012) and "tensorsketch" (Pham and Pagh 2013) are unbiased random
         maps of polynomials; the variance of the former grows as |x|^{2 degree}, so rows should have a length of 1 or
@@ -42,9 +41,7 @@ class KernelFeatures(MapTransformer):
 
     Attributes
     ----------
-    {kernel_ and map_}
-    n_components_ : int
-        Components of the output.
+    {kernel_ and map_: n_components_}
 
     See Also
     --------
@@ -70,23 +67,11 @@ class KernelFeatures(MapTransformer):
         sampling: str = "auto",
         random_state: Seed = None,
     ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.features = features
-        self.n_components = n_components
-        self.sampling = sampling
-        self.random_state = random_state
+        self._set_parameters(locals())
 
     def _learn(self, X: Any) -> None:
         """Choose the map, and draw it, or its landmarks from X."""
-        recipe = Recipe(
-            kernel=self.kernel,  # type: ignore[arg-type]  # the recipe keeps its text
-            gamma=self.gamma,
-            features=self.features,
-            n_components=self.n_components,
-            sampling=self.sampling,
-            seed=draw_seed(self.random_state),
-        )
+        recipe = self._recipe(features=self.features, sampling=self.sampling)
         D, word = int(recipe.n_components), recipe.features
         if word == "auto":
             # Only the map of landmarks takes every kernel of sparse rows.

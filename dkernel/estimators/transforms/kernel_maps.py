@@ -11,10 +11,9 @@ from dkernel.data.collections.tables import stays_sparse
 from dkernel.errors import RecipeError
 from dkernel.estimators.parameters import KernelLike, LandmarksLike, Seed, check_parameters
 from dkernel.estimators.transforms.base import MapTransformer, choose_dtype
-from dkernel.estimators.validation import check_table, draw_seed, make_source, parse_landmarks
+from dkernel.estimators.validation import check_table, make_source, parse_landmarks
 from dkernel.features import FourierMap, NystromMap
 from dkernel.kernels import parse
-from dkernel.model.recipe import Recipe
 from dkernel.numerics.rows import result_dtype, wide
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import PIECE_ROWS
@@ -32,10 +31,7 @@ class FourierFeatures(MapTransformer):
 
     Parameters
     ----------
-    kernel : Kernel or str, default="gaussian"
-        Shift-invariant kernel, its expression, or its name.
-    gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
+    {kernel and gamma: Shift-invariant kernel, its expression, or its name.}
     n_components : int, default=1024
         D, components of the output; an odd number gives (2 / D)^{1/2} cos(Ωx + b), which needs no pairs.
     sampling : {"auto", "iid", "orthogonal", "sobol", "structured", "fastfood"}, default="auto"
@@ -81,24 +77,11 @@ class FourierFeatures(MapTransformer):
         form: str = "auto",
         random_state: Seed = None,
     ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_components = n_components
-        self.sampling = sampling
-        self.form = form
-        self.random_state = random_state
+        self._set_parameters(locals())
 
     def _learn(self, X: Any) -> None:
-        """Draw the frequencies."""
         form = ("offset" if self.n_components % 2 else "pairs") if self.form == "auto" else self.form
-        recipe = Recipe(
-            kernel=self.kernel,  # type: ignore[arg-type]  # the recipe keeps its text
-            gamma=self.gamma,
-            features="fourier",
-            n_components=self.n_components,
-            sampling=self.sampling,
-            seed=draw_seed(self.random_state),
-        )
+        recipe = self._recipe(features="fourier", sampling=self.sampling)
         D = int(recipe.n_components) * (2 if form == "exponential" else 1)
         trial = parse(recipe.kernel)
         if not trial.column_names:
@@ -129,7 +112,7 @@ class NystromFeatures(MapTransformer):
 
     Parameters
     ----------
-    {kernel and gamma}
+    {kernel and gamma: Kernel, its expression, or its name.}
     n_components : int, default=1024
         Number of landmarks, and of components of the output at most.
     rank : int, default=None
@@ -180,12 +163,7 @@ class NystromFeatures(MapTransformer):
         landmarks: LandmarksLike = "uniform",
         random_state: Seed = None,
     ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_components = n_components
-        self.rank = rank
-        self.landmarks = landmarks
-        self.random_state = random_state
+        self._set_parameters(locals())
 
     def fit(self, X: Any, y: Any = None) -> "NystromFeatures":
         """Choose the landmarks in one pass over X, and whiten them.
@@ -203,14 +181,7 @@ class NystromFeatures(MapTransformer):
         """
         check_parameters(self)
         word, given = parse_landmarks(self.landmarks)
-        recipe = Recipe(
-            kernel=self.kernel,  # type: ignore[arg-type]  # the recipe keeps its text
-            gamma=self.gamma,
-            features="nystrom",
-            n_components=self.n_components,
-            landmarks=word,
-            seed=draw_seed(self.random_state),
-        )
+        recipe = self._recipe(features="nystrom", landmarks=word)
         if self.rank is not None and isinstance(recipe.n_components, int) and self.rank > recipe.n_components:
             raise RecipeError(f"rank={self.rank} is more than n_components={self.n_components}. Give no larger rank.")
         refuse_parts(X)

@@ -25,10 +25,7 @@ class SpectralClustering(Clustering):
     ----------
     n_clusters : int, default=8
         Number k of clusters, also of eigenvectors.
-    kernel : Kernel or str, default="gaussian"
-        Kernel, its expression, or its name; it should not be negative.
-    gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
+    {kernel and gamma: Kernel, its expression, or its name; it should not be negative.}
     {features and n_map_components}
     {steps of k-means}
     {random_state}
@@ -38,17 +35,7 @@ class SpectralClustering(Clustering):
     eigenvalues_ : ndarray of shape (n_clusters,)
         Eigenvalues of the normalized affinity, largest first; the first is 1, and others near 1 show that there are so
         many clusters.
-    labels_ : ndarray, dask.array.Array or None
-        Cluster of each row of `fit`; None of a Source.
-    cluster_centers_ : ndarray of shape (n_clusters, n_clusters)
-        Centres in the space of y, float64.
-    inertia_ : float
-        Σ |φ(x) - c(x)|² before the last step.
-    n_iter_ : int
-        Passes.
-    {kernel_ and map_}
-    n_map_components_ : int
-        Components of the map.
+    {clusters and map: n_clusters | y}
 
     See Also
     --------
