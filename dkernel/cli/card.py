@@ -52,10 +52,12 @@ def _page(path: str, header: Mapping[str, Any]) -> Iterator[str]:
     names = _names(header["columns"])
     what = "A regression" if classes is None else f"A classifier of {len(classes['values'])} classes"
     yield from (f"# {_escape(header['label'])}", "")
-    form = f"{FitSummary.of_header(header).model}, {recipe['kernel']}"
+    summary = FitSummary.of_header(header)
+    form = f"{summary.model}, {recipe['kernel']}"
     yield from (f"{what} by dkernel, a kernel machine: {_escape(form)}.", "")
     yield from ("## Data", "")
-    rows = {"rows": _count(facts.get("rows")), "label": header["label"]}
+    number, _, name = summary.rows.partition(" ")
+    rows = {name: number, "label": header["label"]}
     if classes is not None:
         counts = facts.get("counts", [None] * len(classes["values"]))
         rows["classes"] = ", ".join(

@@ -1,4 +1,4 @@
-"""`dkernel conformalize`: a model whose intervals and sets are by other rows than those that its fit left out."""
+"""`dkernel conformalize`: intervals, or sets of classes, by other rows than those that the fit left out."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -22,8 +22,8 @@ from dkernel.cli.options import DATA, READ, group_option, out_option, overwrite_
 def conformalize_command(ctx: click.Context, /, **values: Any) -> None:
     """Write MODEL with the conformity scores of the labelled rows DATA, which it has not learned from, as --out.
 
-    Its intervals and sets then cover rows that are drawn as DATA is, and with --group each group of them. Nothing is
-    fitted again. Up to 65,536 rows, a uniform sample, are used.
+    Its intervals, or sets of classes, then cover rows that are drawn as DATA is, and with --group each group of them.
+    Nothing is fitted again. Up to 65,536 rows, a uniform sample, are used.
 
     \b
     dkernel conformalize model.safetensors known.parquet --group site --out model-2.safetensors
@@ -40,8 +40,9 @@ def conformalize_command(ctx: click.Context, /, **values: Any) -> None:
         facts = {"rows": model.facts["conformal"]["rows"], "groups": list(model.known_conformal().groups)}
         return model, source, facts
 
-    def describe(facts: Mapping[str, Any]) -> Iterator[str]:
+    def describe(model: Any, facts: Mapping[str, Any]) -> Iterator[str]:
+        what = "intervals" if model.classes is None else "sets of classes"
         groups = f" of {len(facts['groups'])} groups" if facts["groups"] else ""
-        yield f"{values['out']}: intervals and sets by {facts['rows']:,} rows{groups}"
+        yield f"{values['out']}: {what} by {facts['rows']:,} rows{groups}"
 
     rewrite_model(ctx, values, change, describe)

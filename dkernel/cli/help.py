@@ -104,7 +104,7 @@ class Grouped(click.Command):
 def _record(option: click.Option, ctx: click.Context, every: bool) -> tuple[str, str] | None:
     """A line of the help; long lists of words are left to --help-all."""
     record = option.get_help_record(ctx)
-    first = getattr(option, "short_help", None)
+    first = getattr(option, "first", None)
     if record is not None and not every and first is not None:
         record = record[0], first
     words = option.metavar or ""

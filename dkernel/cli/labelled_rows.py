@@ -15,12 +15,11 @@ from dkernel.cli.options import (
     connect_arguments,
     data_setting,
     exclude_option,
-    format_arguments,
+    file_arguments,
     format_options,
     note_rejected,
     print_config,
     require_options,
-    scratch_folders,
     scratch_option,
 )
 from dkernel.cli.outputs import check_model_path, check_outputs
@@ -91,13 +90,11 @@ def _open(
         weight=weight,
         columns=model.columns,
         keep=tuple(keep),
-        exclude=values["exclude"] or (),
         dtype=model.recipe.dtype,
         kernel=model.map.kernel,
         **reading_arguments(model),
         max_bad_rows=values["max_bad_rows"],
-        scratch=scratch_folders(values),
-        **format_arguments(values),
+        **file_arguments(values),
         allow_extra=values["allow_extra"],
         known=model.known_columns,
         label_as=label_as,
@@ -108,14 +105,14 @@ def rewrite_model(
     ctx: click.Context,
     values: Mapping[str, Any],
     change: Callable[[Any, Any, Any], tuple[Any, Any, dict[str, Any]]],
-    describe: Callable[[Mapping[str, Any]], Iterable[str]],
+    describe: Callable[[Any, Mapping[str, Any]], Iterable[str]],
 ) -> None:
     """Write MODEL as --out, after rows of DATA have changed it.
 
     Parameters
     ----------
     change : (model, progress, executor) -> the model, the source of the rows, and facts, which the run record has too
-    describe : the facts in lines
+    describe : the model and the facts in lines
     """
     print_config(ctx, values)
     require_options(ctx, values, ["model", "data", "out"])
@@ -136,4 +133,4 @@ def rewrite_model(
     if values["json"]:
         click.echo(json.dumps(facts))
     elif not values["quiet"]:
-        click.echo(mask_urls("\n".join(describe(facts))))
+        click.echo(mask_urls("\n".join(describe(model, facts))))

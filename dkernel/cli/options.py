@@ -20,7 +20,6 @@ import click
 
 from dkernel.errors import DataError, MissingLabelError, UnsupportedError
 from dkernel.model.parameters import hint_for_removed
-from dkernel.model.recipe_checks import Parameter
 from dkernel.numerics.resource_limits import format_limit
 
 Command = Callable[..., Any]
@@ -39,11 +38,14 @@ class Setting(click.Option):
     ----------
     group : of the help that the option stands in
     usual : whether the short help has it
+    first : sentence of the short help, where it has not all
     """
 
-    def __init__(self, *names: Any, group: str = "Run", usual: bool = False, **settings: Any) -> None:
+    def __init__(
+        self, *names: Any, group: str = "Run", usual: bool = False, first: str | None = None, **settings: Any
+    ) -> None:
         super().__init__(*names, **settings)
-        self.group, self.usual = group, usual
+        self.group, self.usual, self.first = group, usual, first
         self.envvar = None if self.name in PER_COMMAND else f"DKERNEL_{str(self.name).upper()}"
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
@@ -55,20 +57,6 @@ setting = partial(click.option, cls=Setting)
 """Decorator of a command: an option that is a `Setting`."""
 data_setting, output_setting = (partial(setting, group=group) for group in ("Data", "Output"))
 cluster_setting, model_setting = (partial(setting, group=group) for group in ("Cluster", "Model"))
-
-
-class RecipeOption(Setting):
-    """Option of a parameter of the recipe, whose sentences are those of the table.
-
-    Parameters
-    ----------
-    parameter : of the table
-    """
-
-    def __init__(self, *names: Any, parameter: Parameter, **settings: Any) -> None:
-        text, group = parameter.text_of_option(), parameter.group
-        super().__init__(*names, help=text, group=group, usual=parameter.usual, **settings)
-        self.short_help = parameter.text_of_option(full=False)
 
 
 class LabelOption(Setting):
@@ -297,12 +285,17 @@ def note_rejected(source: Any) -> dict[str, Any]:
     return {**counts, "rejects": listed} if listed else counts
 
 
-def format_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the options of files as arguments of `open_source`."""
+def file_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the options that say how files are read as arguments of `open_files`."""
     based = {"auto": None, "yes": True, "no": False}[values["zero_based"]]
     if values["delimiter"] is not None and len(values["delimiter"].encode()) != 1:
         raise click.UsageError(f"--delimiter {values['delimiter']!r}: one character is needed, such as ';'.")
-    files = {"delimiter": values["delimiter"], "no_header": values["no_header"], "text_encoding": values["encoding"]}
+    files: dict[str, Any] = {
+        "delimiter": values["delimiter"],
+        "no_header": values["no_header"],
+        "text_encoding": values["encoding"],
+    }
+    files |= {"exclude": values["exclude"] or (), "scratch": scratch_folders(values)}
     return {"n_features": values["n_features"], "zero_based": based, **files}
 
 

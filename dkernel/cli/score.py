@@ -20,7 +20,7 @@ from dkernel.cli.options import (
     coverage_option,
     data_setting,
     exclude_option,
-    format_arguments,
+    file_arguments,
     format_options,
     group_option,
     output_setting,
@@ -28,7 +28,6 @@ from dkernel.cli.options import (
     print_config,
     require_options,
     run_options,
-    scratch_folders,
     scratch_option,
 )
 from dkernel.cli.outputs import check_outputs
@@ -112,12 +111,6 @@ def _score(values: Mapping[str, Any], connection: Mapping[str, Any], record: "Re
     from dkernel.inference.score_files import score_files
 
     model = open_model(values, record)
-    reading = {
-        "allow_extra": values["allow_extra"],
-        "exclude": values["exclude"] or (),
-        "scratch": scratch_folders(values),
-        **format_arguments(values),
-    }
     with open_run(record, values, connection) as (progress, executor):
         result, source = score_files(
             model,
@@ -128,7 +121,7 @@ def _score(values: Mapping[str, Any], connection: Mapping[str, Any], record: "Re
             partition_by=values["partition_by"] or (),
             done=values["done"],
             max_bad_files=values["max_bad_files"],
-            reading=reading,
+            reading={"allow_extra": values["allow_extra"], **file_arguments(values)},
             write=check_written(model, values["write"], values["coverage"], values["by_class"], values["group"]),
             overwrite=values["overwrite"],
             max_bad_rows=values["max_bad_rows"],

@@ -52,9 +52,10 @@ def show_command(model: str, json: bool, markdown: bool, out: str | None, **valu
 def _lines(path: str, header: Mapping[str, Any], every: bool) -> Iterator[str]:
     from dkernel.inference.summary import FitSummary
 
+    summary = FitSummary.of_header(header)
     classes, columns = header["classes"], header["columns"]
     what = "regression" if classes is None else f"classifier of {len(classes['values'])} classes"
-    yield f"{mask_urls(path)}: {what}, {header['facts'].get('rows', 0):,} rows"
+    yield f"{mask_urls(path)}: {what}, {summary.rows}"
     yield from _fact("label", header["label"])
     if classes is not None:
         kind = "text" if "U" in classes["dtype"] else classes["dtype"]
@@ -68,7 +69,7 @@ def _lines(path: str, header: Mapping[str, Any], every: bool) -> Iterator[str]:
     if len(weights) == len(columns) and not isinstance(columns, dict):
         strongest = sorted(zip(columns, weights, strict=True), key=lambda pair: -pair[1])
         yield from _fact("weights", _some([f"{name} {weight:.3g}" for name, weight in strongest]))
-    yield from FitSummary.of_header(header).lines(verbose=True)
+    yield from summary.lines(verbose=True)
     if every:
         yield "All:"
         yield from _rest(header)
@@ -106,5 +107,4 @@ def _text(value: Any) -> str:
 
 
 def _some(names: list[str]) -> str:
-    """The first twelve names."""
     return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")

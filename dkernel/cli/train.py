@@ -13,14 +13,13 @@ from dkernel.cli.options import (
     FOLDER,
     WORD_OR_NUMBER,
     WRITTEN,
-    RecipeOption,
     bad_rows_option,
     client_limit_option,
     combine,
     connect_arguments,
     count_bad_rows,
     exclude_option,
-    format_arguments,
+    file_arguments,
     format_options,
     label_option,
     model_setting,
@@ -55,8 +54,10 @@ recipe_options = combine(
     *(
         setting(
             f"--{name.replace('_', '-')}",
-            cls=RecipeOption,
-            parameter=p,
+            help=p.text_of_option(),
+            first=p.text_of_option(full=False),
+            group=p.group,
+            usual=p.usual,
             type=click.STRING if name in _TEXT else WORD_OR_NUMBER,
             multiple=name == "date_format",
             metavar=p.metavar,
@@ -230,7 +231,6 @@ def open_rows(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None)
         executor,
         label=values["label"],
         weight=values["weight"],
-        exclude=[name for name in values["exclude"] or () if name not in divided],
         keep=divided,
         dtype=recipe.dtype if values["dtype"] else "auto",
         kernel=recipe.kernels[0],
@@ -240,8 +240,7 @@ def open_rows(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None)
         date_format=recipe.date_format,
         max_bad_rows=values["max_bad_rows"],
         label_as=_label_as(recipe),
-        scratch=scratch_folders(values),
-        **format_arguments(values),
+        **file_arguments({**values, "exclude": [name for name in values["exclude"] or () if name not in divided]}),
     )
 
 
@@ -278,15 +277,13 @@ def _read_eval_rows(values: Mapping[str, Any], executor: Any, source: Any, recip
         label=values["label"],
         weight=values["weight"],
         columns=source.table_columns,
-        exclude=values["exclude"] or (),
         dtype=source.dtype,
         kernel=recipe.kernels[0],
         missing=recipe.missing,
         dates=recipe.dates,
         encoding=source.encoding,
         label_as="text" if source.label_kind == "text" else "numbers",
-        scratch=scratch_folders(values),
-        **format_arguments(values),
+        **file_arguments(values),
     )
     if both := find_in_both(judges.files, source.files):
         raise DataError(f"{both} is among DATA and --eval-set: rows that are learned from do not judge. Give others.")

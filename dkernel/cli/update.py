@@ -49,7 +49,7 @@ def update_command(ctx: click.Context, /, **values: Any) -> None:
         facts = {"new": len(new.X), "rows": model.facts["rows"], "updates": model.facts["updates"], "local": local}
         return model, source, facts | ({"filled": unseen.filled} if unseen.filled else {})
 
-    def describe(facts: Mapping[str, Any]) -> Iterator[str]:
+    def describe(_: Any, facts: Mapping[str, Any]) -> Iterator[str]:
         from dkernel.data.encoding.unseen import describe_counts
 
         yield f"{values['out']}: {facts['new']:,} new rows, {facts['rows']:,} in all, {facts['local']}"

@@ -14,7 +14,7 @@ from dkernel.losses.scoring import BY_LOSS
 from dkernel.model.model import Model
 from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import SOLVERS, SolverEntry, early_end
-from dkernel.model.wording import describe_model, format_number
+from dkernel.model.wording import describe_model, format_number, format_rows
 from dkernel.training.fit import TrainResult
 
 RARE = 0.1  # share of the rows: of a class with less, the accuracy says little
@@ -50,12 +50,15 @@ class FitSummary:
     Parameters
     ----------
     model : in words
-    judged : of `baselines`, with `chose`: whether the rows that judge have also chosen something
+    rows : that it has learned from, in words
+    judged : of `baselines`, with `chose`: whether the rows that judge have also chosen something, and `different`:
+        whether equal ones of them were merged
     checks : name -> what to look at
     choices : name -> what was chosen, and why
     """
 
     model: str
+    rows: str
     judged: Mapping[str, Any]
     checks: Mapping[str, str]
     choices: Mapping[str, str]
@@ -67,6 +70,8 @@ class FitSummary:
         if not judged:
             return known
         shift = {"shift": text} if (text := _shift(result)) else {}
+        weighted = any(rows.weight is not None for _, rows, _ in result.left_out)
+        judged["different"] = weighted and SOLVERS[result.model.recipe.solver].in_memory
         return replace(known, judged={**known.judged, **judged}, checks={**known.checks, **shift})
 
     @classmethod
@@ -85,16 +90,20 @@ class FitSummary:
         lines, solver = facts.get("chosen", {}), SOLVERS[recipe["solver"]]
         form = describe_model(recipe, facts, columns)
         asked, holdout = recipe["scoring"], facts.get("holdout", {})
+        rows, counts = facts.get("rows", 0), facts.get("counts", ())
+        different = solver.in_memory and sum(counts) > rows
         # Of a fit to rows of which none are held out, others judge: those of --eval-set (eval_set).
         own_holdout = recipe.get("holdout") or recipe.get("holdout_by", Recipe.holdout_by) != Recipe.holdout_by
         more_rows = "--holdout 0.3" if own_holdout else "give more in --eval-set (eval_set)"
-        rare, share = _rare_classes(labels, facts.get("counts", ()), holdout.get("rows", math.inf), more_rows)
+        rare, share = _rare_classes(labels, counts, holdout.get("rows", math.inf), more_rows)
         checks = {name: text for name, text in lines.items() if name not in CHOICES} | ({"rare": rare} if rare else {})
         return cls(
             form,
+            format_rows(rows, different),
             {
                 **_held_out(holdout),
                 "scoring": {asked: holdout[asked]} if asked != BY_LOSS and asked in holdout else {},
+                "different": different,
                 "chose": bool(_CHOSEN_BY_ROWS & lines.keys()) or solver.in_rounds,
                 "rarest": share,
                 "no_simpler": ["boosted", "linear"] if form.startswith("linear model") else ["boosted"],
@@ -181,7 +190,8 @@ def _early_end(facts: Mapping[str, Any], entry: SolverEntry) -> dict[str, str]:
     ended, solver = early_end(facts), facts.get("solver") or {}
     if "passes" not in solver:
         return ended
-    return {name: f"{text}; more: --{entry.continued_by} {2 * solver['passes']}" for name, text in ended.items()}
+    option = "polish" if entry.in_rounds else "passes"
+    return {name: f"{text}; more: --{option} {2 * solver['passes']}" for name, text in ended.items()}
 
 
 def _quality(judged: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -194,7 +204,8 @@ def _quality(judged: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     asked = [f"{name} {format_number(value)}" for name, value in judged["scoring"].items()]
     ranking = [each for each in _ranking(judged, figures) if each.split()[0] not in judged["scoring"]]
     merits = ", ".join([f"{format_figure(figure, figures['value'])}{sure}", *asked, *ranking])
-    yield figure, f"{merits} on {judged['rows']:,} rows left out{chose}"
+    rows = format_rows(judged["rows"], judged["different"])
+    yield figure, f"{merits} on {rows} left out{chose}"
     if beside := "; ".join(verdict(judged, name) for name in SIMPLER if name in judged):
         yield "beside", beside
     if judged.get("sure"):

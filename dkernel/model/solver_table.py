@@ -52,11 +52,6 @@ class SolverEntry:
         """True if a fit of few components ends at the optimum: by the solver itself, or by a polish after it."""
         return self.in_memory or polished
 
-    @property
-    def continued_by(self) -> str:
-        """The parameter that lets a solver that has ended too soon go on."""
-        return "polish" if self.in_rounds else "passes"
-
     def check(self, name: str, loss: "Loss", text: str, polish: int) -> None:
         """Refuse a loss, by its text in the recipe, or a polish that the solver of this name cannot do."""
         if self.quadratic_only and not loss.quadratic:

@@ -35,7 +35,8 @@ def describe_model(recipe: Mapping[str, Any], facts: Mapping[str, Any], columns:
 
 def _describe_components(kernel: str, components: int, columns: int) -> str:
     names = list(dict.fromkeys(re.findall(r"\b[A-Z]\w*", kernel)))
-    if _names_linear(kernel):
+    # The text of a kernel may be of a function that is not registered here; this one names linear kernels alone.
+    if not re.search(r"[A-Za-z]\w*\(", re.sub(r"Linear\(|Polynomial\(degree=1,", "", kernel)):
         return f"linear model of {columns:,} columns"
     if not names:
         return f"{components:,} components of the kernel {kernel}"
@@ -43,9 +44,9 @@ def _describe_components(kernel: str, components: int, columns: int) -> str:
     return f"{components:,} components of {of}"
 
 
-def _names_linear(kernel: str) -> bool:
-    """True if the text of a kernel, which may be of a function that is not registered here, names linear ones alone."""
-    return not re.search(r"[A-Za-z]\w*\(", re.sub(r"Linear\(|Polynomial\(degree=1,", "", kernel))
+def format_rows(n: int, different: bool = False) -> str:
+    """How many rows there are; `different` where equal ones were merged and count once."""
+    return f"{n:,}{' different' * different} rows"
 
 
 def format_number(value: float, digits: int = 3) -> str:

@@ -44,7 +44,7 @@ def grouped(run_to, place, regression):
     """The model with the conformity scores of each site."""
     out = place / "grouped"
     done = run_to("conformalize", regression, place / "known.parquet", *GROUPS, "--out", out)
-    assert done.stdout == f"{out}: intervals and sets by 3,000 rows of 3 groups\n"
+    assert done.stdout == f"{out}: intervals by 3,000 rows of 3 groups\n"
     return out
 
 
@@ -102,8 +102,9 @@ def test_sets_of_groups_and_without_them(run_to, place, tmp_path):
     run_to("train", place / "train.parquet", "--label", "kind", "--exclude", "site,y", "--out", model, *QUICK)
     plain = run_to("conformalize", model, place / "known.parquet", "--exclude", "site,y", "--out", out, "--json")
     assert json.loads(plain.stdout) == {"rows": 3000, "groups": []}
-    run_to("conformalize", model, place / "known.parquet", "--group", "site", "--exclude", "y", "--out", out,
-                  "--overwrite", "--quiet")  # fmt: skip
+    done = run_to("conformalize", model, place / "known.parquet", "--group", "site", "--exclude", "y", "--out", out,
+                  "--overwrite")  # fmt: skip
+    assert done.stdout == f"{out}: sets of classes by 3,000 rows of 3 groups\n"
     args = ["score", out, place / "new.parquet", "--exclude", "kind,y", "--write", "set", "--out", scores]
     run_to(*args, "--group", "site", "--by-class")
     found, new = pd.read_csv(scores), pd.read_parquet(place / "new.parquet")

@@ -57,6 +57,16 @@ def test_the_file_of_a_model_says_no_other_error_than_its_fit(machine, tmp_path)
     assert shown == re.sub(r" \(± .*?\)", "", told)
 
 
+@pytest.mark.parametrize(("copies", "rows"), [(0, "60 rows"), (1, "60 different rows")])
+def test_equal_rows_that_were_merged_are_said_to_be(copies, rows):
+    some = np.concatenate([X[:60], X[:copies]])
+    machine = KernelClassifier(**SETTINGS).fit(some, some[:, 0] > 0)
+    of_file = FitSummary.of_model(machine.model_)
+    assert of_file.rows == rows
+    for lines in (machine.summary(), "\n".join(of_file.lines())):
+        assert f" on {rows} left out" in lines
+
+
 def test_few_rows_of_a_class_bring_figures_of_its_ranking_and_a_check():
     machine = KernelClassifier(**SETTINGS).fit(X, X[:, 0] + X[:, 1] ** 2 > 3.8)
     told = summary(machine)

@@ -29,6 +29,7 @@ from dkernel.inference.summary import (
     format_share,
     verdict,
 )
+from dkernel.model.wording import format_rows
 from dkernel.numerics.resource_limits import format_bytes
 from dkernel.training.planning.memory_plan import format_plan
 
@@ -91,7 +92,8 @@ def page(result: Any, summary: FitSummary, record: Mapping[str, Any]) -> str:
     model, parts = result.model, [(fitted, rows) for fitted, rows, _ in result.left_out if len(rows.X)]
     quality, seconds = judge(parts), record.get("seconds", {}).get("train")
     lost = columns_by_importance(parts) if quality else []
-    tiles = [*_merits(summary.judged, quality), (f"{model.facts['rows']:,}", "rows learned from")]
+    number, _, rows = summary.rows.partition(" ")
+    tiles = [*_merits(summary.judged, quality), (number, f"{rows} learned from")]
     tiles += [(_seconds(seconds), "for the training")] if seconds else []
     # An order that fills two columns: with classes there is as much after the importances as before them.
     sure, classes = chain(_sure(summary), _check(summary.checks)), [] if quality is None else quality.per_class
@@ -104,7 +106,7 @@ def page(result: Any, summary: FitSummary, record: Mapping[str, Any]) -> str:
         _dependences(model, parts, lost),
         _fold(chain(details, _identity(result, summary, record))),
     ]
-    return _document(model, record, f"{model.facts['rows']:,} rows of {_paths(record)}", body)
+    return _document(model, record, f"{summary.rows} of {_paths(record)}", body)
 
 
 def page_of_test(model: Any, rows: Any, record: Mapping[str, Any]) -> str:
@@ -177,7 +179,7 @@ def _merits(judged: Mapping[str, Any], quality: Quality | None) -> Iterator[tupl
         merits, name = judged["model"], judged["figure"]
         text = "wrong labels" if name == "error" else "RMSE, in units of the label"
         sure = format_figure(name, merits["standard_error"], 2)
-        text = f"{text}, {judged['rows']:,} rows left out"
+        text = f"{text}, {format_rows(judged['rows'], judged['different'])} left out"
         yield f"{format_figure(name, merits['value']).removesuffix(' %')} ± {sure}", text
     others = judged.get("scoring") or (quality.merits if quality else {})
     yield from ((format_figure(name, value), name) for name, value in others.items())
@@ -206,7 +208,6 @@ def _sure(summary: FitSummary) -> Iterator[str]:
 
 
 def _covered(found: Mapping[str, Any]) -> Iterator[str]:
-    """How sure a model is of rows that were evaluated."""
     for name, what, size in (("interval", "Intervals", "width"), ("set", "Sets of classes", "size")):
         if name in found:
             asked, there = (format_share(found[name][share]) for share in ("coverage", "covered"))
@@ -252,7 +253,6 @@ def _importances(model: Any, parts: Parts, lost: Bars) -> Iterator[str]:
 
 
 def _dependences(model: Any, parts: Parts, lost: Bars) -> str:
-    """The pictures of what the answer depends on."""
     effects = dependences(parts, [name for name, _ in lost]) if lost else []
     if not effects:
         return ""
