@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from copy import copy
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ _FILES, _FOLDERS = ("out", "report"), ("checkpoint", "scratch")
 
 
 def _optional(param: click.Parameter) -> click.Parameter:
-    """Copy an option of train; here it is not required."""
     param = copy(param)
     if isinstance(param, click.Option) and param.help:
         param.help = param.help.replace(" [required]", "")
@@ -63,7 +63,7 @@ def _diagnosis(values: Mapping[str, Any], connection: Mapping[str, Any], patienc
 
     try:
         with client_at(**connection) as client:
-            diagnosis = diagnose(client, _job(values, client), patience).as_dict()
+            diagnosis = asdict(diagnose(client, _job(values, client), patience))
             if client is not None:
                 cluster = {"scheduler": client.scheduler.address, "dashboard": find_dashboard(client)}
                 diagnosis = {**cluster, **diagnosis}
@@ -83,13 +83,8 @@ def _job(values: Mapping[str, Any], client: Any) -> Any:
     beside, copied = scratch_folders(values).beside, values["encoding"] or any(map(_is_packed, values["data"]))
     if beside and copied:
         folders["--scratch"] = beside
-    # Each worker writes to --scratch; copies of the data there are read by all, rows that a worker stores by itself.
-    asked: dict[str, Any] = {
-        "folders": folders,
-        "written": ["--scratch"],
-        "shared": ["--scratch"] if copied else [],
-        "made": [f"--{name}" for name in _FOLDERS],
-    }
+    # Copies of the data in --scratch are read by all workers, rows that a worker stores by itself.
+    asked: dict[str, Any] = {"folders": folders, "shared": ["--scratch"] if copied else []}
     if not values["data"]:
         return DoctorRequest(**asked)
     try:

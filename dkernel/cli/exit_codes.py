@@ -168,7 +168,6 @@ def _again(ctx: click.Context) -> str:
 
 
 def _describe_checkpoint(checkpoint: str) -> str:
-    """Say whether a checkpoint holds progress."""
     from dkernel.streaming.execution.failures import answer_in_time
     from dkernel.training.checkpoint import Checkpoint
 

@@ -92,8 +92,8 @@ def baselines(result: TrainResult, which: str = "linear") -> dict[str, Any]:
         "rows": len(model_scores),
         "figure": rows.figure,
         "sure": _how_sure(model, rows, model_scores),
+        "model": rows.merits(model_scores),
     }
-    found["model"] = rows.merits(model_scores)
     for name, S in scores.items():
         found[name] = rows.merits(S, name != "constant") | rows.gain(model_scores, S)
     return found
@@ -116,8 +116,9 @@ def _simpler(model: Model, targets: Targets, which: str) -> dict[str, FitFunctio
 
 
 def _scores(fit: FitFunction, parts: Sequence[tuple[Model, Block, Block]]) -> F64:
-    """Scores of all rows that were left out, each by a model of the rows beside its own."""
-    return np.concatenate([fit(_some(learned), rows.X) for _, rows, learned in parts])
+    """Scores of all rows that were left out, each by a model of some of the rows beside its own."""
+    some = [select_rows(learned, slice(_most_rows(learned.X.shape[1]))) for *_, learned in parts]
+    return np.concatenate([fit(learned, rows.X) for learned, (_, rows, _) in zip(some, parts, strict=True)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,11 +251,6 @@ def _most_rows(columns: int) -> int:
     return int(min(MOST_BASELINE_ROWS, max(LEAST_BASELINE_ROWS, FLOPS / columns**2)))
 
 
-def _some(block: Block) -> Block:
-    """Take the first rows of a block, as many as a linear model may cost."""
-    return select_rows(block, slice(_most_rows(block.X.shape[1])))
-
-
 def _linear(targets: Targets, sample: Block, X: NDArray[Any]) -> F64:
     """Scores of ridge regression; its strength from the last fifth of the sample."""
     assert sample.y is not None
@@ -287,7 +283,6 @@ def _ridge(F: F64, Y: F64, weight: F64, ridges: tuple[float, ...]) -> list[F64]:
 
 
 def _fit_boosted(model: Model, targets: Targets, sample: Block, X: NDArray[Any]) -> F64:
-    """Scores of LightGBM with its defaults."""
     import lightgbm
 
     assert sample.y is not None

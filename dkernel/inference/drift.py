@@ -99,17 +99,12 @@ def find_drift(model: Model, parts: Iterable[Mapping[str, Any]]) -> Drifted:
     here = reduce(InputMoments.merge, map(InputMoments.from_json, parts), InputMoments.none(len(training[0])))
     if not here.moments.n:
         return {}
-    columns = (
-        model.encoding.columns if model.encoding is not None else tuple(NumberColumn(c, 0.0) for c in model.columns)
-    )
-    drifted, deviation = {}, np.sqrt(here.moments.variance)
+    encoding = model.encoding
+    columns = tuple(NumberColumn(name, 0.0) for name in model.columns) if encoding is None else encoding.columns
+    drifted, deviation, rows = {}, np.sqrt(here.moments.variance), float(model.facts.get("rows", np.inf))
     for column in columns:
-        places = model.places[column.name]
-        compared = [
-            *_compare_parts(
-                column, np.array(places, int), training, (here, deviation), float(model.facts.get("rows", np.inf))
-            )
-        ]
+        places = np.array(model.places[column.name], int)
+        compared = _compare_parts(column, places, training, (here, deviation), rows)
         index, figures = max(compared, key=lambda each: each[0], default=(0.0, {}))
         if index > DRIFTED:
             drifted[column.name] = {"index": float(f"{index:.3g}"), **figures}

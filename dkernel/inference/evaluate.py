@@ -1,7 +1,7 @@
 """Evaluation of a model on labelled rows, as one statistic of constant size."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -222,15 +222,8 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
         )
 
     def merge(self, left: _Counts, right: _Counts) -> _Counts:
-        return _Counts(
-            left.rows + right.rows,
-            left.actual + right.actual,
-            left.predicted + right.predicted,
-            left.both + right.both,
-            left.surprise + right.surprise,
-            left.covered + right.covered,
-            left.histogram.merge(right.histogram),
-        )
+        sums: dict[str, Any] = {f.name: getattr(left, f.name) + getattr(right, f.name) for f in fields(_Counts)[:-1]}
+        return _Counts(histogram=left.histogram.merge(right.histogram), **sums)
 
     def finish(self, total: _Counts) -> dict[str, Any]:
         weight = float(total.actual.sum())

@@ -127,7 +127,7 @@ def write_scores(
         "model": name,
         "columns": json.dumps(columns),
         # A release that cuts the same files elsewhere must not take over the parts of another.
-        "layout": _sha256([source.dtype, [unit.rows for unit in units]]),
+        "layout": hashlib.sha256(json.dumps([source.dtype, [u.rows for u in units]]).encode()).hexdigest(),
     }
     job |= {"coverage": written.text} if written.text else {}
     job |= {"partition_by": json.dumps(list(partition_by))} if partition_by else {}
@@ -213,10 +213,6 @@ def _refusal(staging: AnyStaging, parts: dict[int, OutputPart], why: str) -> str
         return f"{shown[0]}; {why}. {advice}"
     which = f" The first {SHOWN_ROWS}:" if rejected > SHOWN_ROWS else ""
     return "\n".join([f"{rejected} bad rows so far, {why}. {advice}{which}", *(f"  {line}" for line in shown)])
-
-
-def _sha256(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -381,7 +377,6 @@ def score_part(
 
 
 def _unseen(model: Model, blocks: Sequence[Block]) -> Counted:
-    """The values of some blocks that are missing or that training never saw."""
     unseen = (UnseenValues.of(model.reading, block.marks, 0) for block in blocks)
     return reduce(UnseenValues.merge, unseen, UnseenValues()).counts
 

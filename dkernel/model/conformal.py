@@ -31,6 +31,7 @@ RowGroups = Sequence[Any] | NDArray[Any]
 
 MOST_SCORES = 1024  # of a table: neighbours share the larger score, which moves a coverage by a thousandth at most
 COVERAGE = 0.9  # that of most published intervals
+_OF_SCORES = ("scores", "mass", "stratum", "group")  # arrays of a table, with a number for each score
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,13 +105,10 @@ class Conformal:
 
     def join(self, other: "Conformal") -> "Conformal":
         """The table with the rows of another; neither has groups."""
-        return replace(
-            self,
-            scores=np.concatenate([self.scores, other.scores]),
-            mass=np.concatenate([self.mass, other.mass]),
-            stratum=np.concatenate([self.stratum, other.stratum]),
-            group=np.concatenate([self.group, other.group]),
-        )._short()
+        both: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _OF_SCORES
+        }
+        return replace(self, **both)._short()
 
     @property
     def rows(self) -> int:
@@ -201,20 +199,14 @@ class Conformal:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays of the table, for a model file."""
         width = {} if self.width is None else {f"width.{k}": v for k, v in self.width.arrays().items()}
-        return {"scores": self.scores, "mass": self.mass, "stratum": self.stratum, "group": self.group, **width}
+        return {**{name: getattr(self, name) for name in _OF_SCORES}, **width}
 
     @classmethod
     def build(cls, arrays: Mapping[str, NDArray[Any]], groups: Sequence[GroupName]) -> "Conformal":
         """The table again, from `arrays`."""
         width = arrays_under("width.", arrays)
-        return cls(
-            arrays["scores"],
-            arrays["mass"],
-            arrays["stratum"],
-            arrays["group"],
-            tuple(groups),
-            LocalWidth.build(width) if width else None,
-        )
+        columns = {name: arrays[name] for name in _OF_SCORES}
+        return cls(groups=tuple(groups), width=LocalWidth.build(width) if width else None, **columns)
 
 
 def check_coverage(coverage: float) -> None:

@@ -83,7 +83,5 @@ class JournalPart(Journal):
     def save_state(self, name: str, state: Any) -> None:
         self.whole.save_state(f"{self.name}-{name}", state)
 
-    @contextmanager
-    def save_on_error(self) -> Iterator[None]:
-        with self.whole.save_on_error():
-            yield
+    def save_on_error(self) -> Any:
+        return self.whole.save_on_error()

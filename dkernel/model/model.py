@@ -451,21 +451,17 @@ class Model:
         That is exp(s_k) of a softmax, else 1 / (1 + exp(-s_k)).
         """
         if not self.has_probabilities:
+            asked = self.recipe.holdout or self.classes is None
+            why = "no calibration was asked for" if asked else "the fit left no rows out to fit a calibration to"
             raise UnsupportedError(
                 f"A model fitted with loss={self.recipe.loss!r} gives no probabilities: its scores are margins, and "
-                f"{self._why_no_curve}. Train with loss='logistic' or 'softmax', or with calibration='platt' and a "
+                f"{why}. Train with loss='logistic' or 'softmax', or with calibration='platt' and a "
                 "holdout."
             )
         S = S.astype(np.float64)
         if self.calibration is not None:
             return expand_probabilities(self.calibration(S))
         return np.asarray(self.loss.class_probabilities(S))
-
-    @property
-    def _why_no_curve(self) -> str:
-        if self.recipe.holdout or self.classes is None:
-            return "no calibration was asked for"
-        return "the fit left no rows out to fit a calibration to"
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_columns", "reading", "rounding")}

@@ -116,36 +116,12 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
-    """Load the model that `save` wrote.
-
-    Parameters
-    ----------
-    path : str or path-like
-        Model file, or the URL of one.
-
-    Returns
-    -------
-    Model
-        The model.
+    """Load the model that `save` wrote; `dkernel.load` makes the estimator of it.
 
     Raises
     ------
     ModelFileError
         If the file is missing, damaged or of a newer dkernel: every byte is checked.
-
-    See Also
-    --------
-    save : Write a model file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from dkernel import KernelRegressor, save
-    >>> machine = KernelRegressor(gamma=1.0, n_components=8).fit(np.arange(20.0)[:, None], np.arange(20.0))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = save(machine, f"{folder}/model.safetensors")
-    ...     load_model(f"{folder}/model.safetensors").label
-    'label'
     """
     file_name = str(path)
     with open_tensors(path) as file:
@@ -223,7 +199,8 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], file
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not all_finite(array):
             raise _no_model(file_name, f"a value in {name!r} is not finite.")
-    columns = _columns_from_json(document["columns"])
+    columns = document["columns"]
+    columns = RangeNames(columns["first"], columns["n"]) if isinstance(columns, dict) else tuple(columns)
     encoding = Encoding.from_json(document["encoding"]) if "encoding" in document else None
     _check_numbers(
         # Whole numbers up to it are small however small the map is: a degree, a rank
@@ -249,20 +226,16 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], file
         encoding=encoding,
         local=local_machine(document["local"], arrays_under("local.", arrays)) if "local" in document else None,
     )
-    for last in (
-        max(selection.at)
-        for selection in _kernel_parts(model.map.kernel)
-        if isinstance(selection, Selection) and selection.at
-    ):
-        if last >= model.map.n_in:
+    for part in _kernel_parts(model.map.kernel):
+        if isinstance(part, Selection) and part.at and (last := max(part.at)) >= model.map.n_in:
             raise _no_model(file_name, f"its kernel is of column {last} of {model.map.n_in}.")
     # Arrays that no part asked for, or that read back differently, would make a second file of the same model.
     if (again := _array_names(model)) != arrays.keys():
         odd = ", ".join(sorted(again ^ arrays.keys()))
         raise _no_model(file_name, f"tensors missing or not used: {odd}.")
-    for part, value in _to_document(model).items():
-        if canonical(value) != canonical(document[part]):
-            raise _no_model(file_name, f"its {part} reads back differently.")
+    for name, value in _to_document(model).items():
+        if canonical(value) != canonical(document[name]):
+            raise _no_model(file_name, f"its {name} reads back differently.")
     return model
 
 
@@ -357,10 +330,6 @@ def _check_shapes(model: Model, file_name: str) -> None:
 def _columns_to_json(columns: Sequence[str]) -> list[str] | dict[str, int]:
     """The names, or of numbered ones the first and how many they are."""
     return {"first": columns.first, "n": columns.n} if isinstance(columns, RangeNames) else list(columns)
-
-
-def _columns_from_json(columns: Any) -> Sequence[str]:
-    return RangeNames(columns["first"], columns["n"]) if isinstance(columns, dict) else tuple(columns)
 
 
 def _is_numbered(columns: Any) -> bool:

@@ -52,6 +52,10 @@ def _plain(of: type) -> TypeCodec:
     return TypeCodec(of, lambda value: {name: getattr(value, name) for name in names}, lambda parts: of(**parts))
 
 
+def _by_spec(of: type, build: Callable[..., Any]) -> TypeCodec:
+    return TypeCodec(of, lambda value: {"spec": value.spec(), "arrays": value.arrays()}, lambda parts: build(**parts))
+
+
 CODECS: dict[str, TypeCodec] = {
     "Block": _plain(Block),
     "Conformal": _plain(Conformal),
@@ -65,16 +69,8 @@ CODECS: dict[str, TypeCodec] = {
     "SparseRows": _plain(SparseRows),
     "Variance": _plain(Variance),
     "Encoding": TypeCodec(Encoding, lambda encoding: encoding.to_json(), Encoding.from_json),
-    "FeatureMap": TypeCodec(
-        FeatureMap,
-        lambda map: {"spec": map.spec(), "arrays": map.arrays()},
-        lambda parts: map_from(parts["spec"], parts["arrays"]),
-    ),
-    "LocalMachine": TypeCodec(
-        LocalMachine,
-        lambda machine: {"spec": machine.spec(), "arrays": machine.arrays()},
-        lambda parts: local_machine(parts["spec"], parts["arrays"]),
-    ),
+    "FeatureMap": _by_spec(FeatureMap, map_from),
+    "LocalMachine": _by_spec(LocalMachine, local_machine),
     "Kernel": TypeCodec(Kernel, lambda kernel: {"text": repr(kernel)}, lambda parts: parse(parts["text"])),
     "Recipe": TypeCodec(Recipe, lambda recipe: recipe.to_dict(), Recipe.from_dict),
 }

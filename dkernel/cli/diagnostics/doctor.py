@@ -5,7 +5,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ LIMITS: dict[str, float | None] = {
     "distributed.worker.lifetime.duration": None,
 }
 CLIENT, SCHEDULER = "client", "scheduler"
+MADE = ("--checkpoint", "--scratch")  # folders that a run makes if they are not there
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,7 @@ class DoctorRequest:
     ----------
     source, recipe : what the plan is made from
     folders : name of an option -> folder that is written to
-    written : names of those that workers write to as well
     shared : names of those of which all see one folder
-    made : names of those that a run makes if they are not there
     files : to read, as the workers see them
     trouble : why there is no source, where it was asked for
     """
@@ -80,9 +79,7 @@ class DoctorRequest:
     source: Any = None
     recipe: Any = None
     folders: Mapping[str, str] = field(default_factory=dict)
-    written: Sequence[str] = ()
     shared: Sequence[str] = ()
-    made: Sequence[str] = ()
     files: Sequence[str] = ()
     trouble: str = ""
 
@@ -102,11 +99,6 @@ class Diagnosis:
     findings: list[Finding]
     limits: dict[str, float]
 
-    def as_dict(self) -> dict[str, Any]:
-        """The diagnosis as JSON."""
-        findings = [asdict(finding) for finding in self.findings]
-        return {"processes": self.processes, "plan": self.plan, "findings": findings, "limits": self.limits}
-
 
 def diagnose(client: Any, job: DoctorRequest, patience: float = PATIENCE) -> Diagnosis:
     """Look at this process and, with a Dask client, at its scheduler and every worker.
@@ -116,10 +108,10 @@ def diagnose(client: Any, job: DoctorRequest, patience: float = PATIENCE) -> Dia
     patience : seconds that a run waits for a cluster
     """
     shared = {name: folder for name, folder in job.folders.items() if name in job.shared}
-    written = {name: folder for name, folder in job.folders.items() if name in job.written}
-    with _tokens(shared, job.made) as tokens:
+    written = {name: folder for name, folder in job.folders.items() if name == "--scratch"}  # by workers too
+    with _tokens(shared) as tokens:
         packages = [name for name in versions() if name != "python"]
-        rest = (list(job.made), tokens, list(job.files), list(LIMITS))
+        rest = (list(MADE), tokens, list(job.files), list(LIMITS))
         processes: dict[str, dict[str, Any]] = {CLIENT: probes.probe(packages, dict(job.folders), *rest)}
         if client is not None:
             processes |= _on_cluster(client, (packages, written, *rest))
@@ -137,12 +129,12 @@ def diagnose(client: Any, job: DoctorRequest, patience: float = PATIENCE) -> Dia
 
 
 @contextmanager
-def _tokens(folders: Mapping[str, str], made: Sequence[str]) -> Iterator[list[str]]:
+def _tokens(folders: Mapping[str, str]) -> Iterator[list[str]]:
     """Make an empty file in each folder of this machine, or in the nearest above it, to see which workers see it."""
     local = {name: folder for name, folder in folders.items() if "://" not in folder}
     with ExitStack() as opened:
         names = []
-        for folder in {probes.nearest_folder(folder) if name in made else folder for name, folder in local.items()}:
+        for folder in {probes.nearest_folder(folder) if name in MADE else folder for name, folder in local.items()}:
             if os.path.isdir(folder) and os.access(folder, os.W_OK):
                 with suppress(OSError):
                     token = opened.enter_context(

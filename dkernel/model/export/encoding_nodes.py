@@ -1,6 +1,6 @@
 """The encoding of a table as nodes of an ONNX graph: an input of the graph for each column, by its name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -48,7 +48,8 @@ def encode_columns(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list
                 )
                 parts.append(_hash(to, column, hash_name))
             elif column.one_hot:
-                parts.append(_one_hot(to, column))
+                words = [*column.levels, *[""] * column.missing]
+                parts.append(_look_up(to, column, words, ONE_HOT * np.eye(len(words) + 1, len(words))))
             parts += [_means(to, column)] if column.means else []
     return to("Concat", *parts, axis=1), infos
 
@@ -102,17 +103,13 @@ def _levels(to: Nodes, column: NumberColumn) -> Sequence[str]:
 def _calendar(to: Nodes, column: NumberColumn) -> Sequence[str]:
     """Inputs of the calendar of a date in whole numbers, by days from 1 March of the year 0 (Hinnant, "chrono")."""
 
-    def over(x: str, n: int) -> str:
-        return to("Div", x, to.constant(n, np.int64))
+    def by_number(operator: str) -> Callable[[str, int], str]:
+        return lambda x, n: to(operator, x, to.constant(n, np.int64))
 
-    def times(x: str, n: int) -> str:
-        return to("Mul", x, to.constant(n, np.int64))
+    over, times, plus = map(by_number, ("Div", "Mul", "Add"))
 
     def rest(x: str, n: int) -> str:
         return to("Sub", x, times(over(x, n), n))
-
-    def plus(x: str, n: int) -> str:
-        return to("Add", x, to.constant(n, np.int64))
 
     missing = to("IsNaN", column.name)
     there = to("Where", missing, to.constant(column.mean + column.offset, np.float64), column.name)
@@ -140,11 +137,6 @@ def _means(to: Nodes, column: CategoryColumn) -> str:
     assert means is not None
     words, lines = zip(*means.values, strict=True)
     return _look_up(to, column, words, np.array([*lines, means.base]))
-
-
-def _one_hot(to: Nodes, column: CategoryColumn) -> str:
-    words = [*column.levels, *[""] * column.missing]
-    return _look_up(to, column, words, ONE_HOT * np.eye(len(words) + 1, len(words)))
 
 
 def _hash(to: Nodes, column: CategoryColumn, crc: str) -> str:

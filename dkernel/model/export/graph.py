@@ -10,7 +10,6 @@ from dkernel.features import FeatureMap, FourierMap, NystromMap
 from dkernel.features.column_subset import SelectedMap
 from dkernel.features.concatenation import StackedMap
 from dkernel.features.monomials import MonomialMap
-from dkernel.features.normal_scores import NormalScores
 from dkernel.losses.calibration import Isotonic, Platt
 from dkernel.model.export.encoding_nodes import ML, encode_columns, fill_missing
 from dkernel.model.export.local_nodes import local_scores
@@ -34,7 +33,9 @@ def build_graph(model: Model, dtype: str) -> onnx.ModelProto:
             f"A coefficient of this model is {largest:.3g}, which is too large for {dtype}. Export it with "
             "dtype='float64'."
         )
-    to = Nodes("float64" if isinstance(model.map, NystromMap) and _is_delicate(model) else dtype)
+    # Float32 columns lose digits of the scores by the kernel, or by coefficients that cancel each other.
+    loses = isinstance(model.map, NystromMap) and (wants_double(model.map.kernel) or model.rounding > FINE_SCORES)
+    to = Nodes("float64" if loses else dtype)
     # What a local machine sees is rounded once, as a block of the fit is: a row must not change its bin or cell.
     with to.compute_in(to.dtype if model.local is None else "float64"):
         x, inputs = _inputs(to, model, dtype)
@@ -70,9 +71,7 @@ def _inputs(to: Nodes, model: Model, dtype: str) -> tuple[str, list[onnx.ValueIn
     """The rows that the kernels take, and the inputs of the graph: X, or the columns of a table by their names."""
     if model.encoding is not None and not model.encoding.plain:
         return encode_columns(to, model.encoding, dtype)
-    info = helper.make_tensor_value_info(
-        "X", helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), ["rows", model.map.n_in]
-    )
+    info = helper.make_tensor_value_info("X", tensor_type(dtype), ["rows", model.map.n_in])
     x = "X" if to.dtype == dtype else to.cast("X", to.dtype)
     return (x if model.reading is None else fill_missing(to, model.reading, x)), [info]
 
@@ -86,16 +85,12 @@ def _refuse_others(to: Nodes, scores: str, *finite: str) -> str:
     return to("Add", scores, zeros)
 
 
-def _is_delicate(model: Model) -> bool:
-    """True if float32 columns lose digits of the scores: by the kernel, or by coefficients that cancel each other."""
-    return wants_double(model.map.kernel) or model.rounding > FINE_SCORES
-
-
 def _scale(to: Nodes, model: Model, x: str) -> str:
     scaling = model.scaling.in_dtype(model.recipe.dtype)
     if scaling.curves is not None:
         with to.compute_in("float64"):
-            x = _normal_scores(to, scaling.curves, to.cast(x, to.dtype))
+            curves = scaling.curves
+            x = _curves(to, to.cast(x, to.dtype), curves.ends, curves.knots, curves.values)
         x = to.cast(x, to.dtype)
     if scaling.shift.any():
         x = to("Sub", x, to.constant(scaling.shift))
@@ -104,13 +99,6 @@ def _scale(to: Nodes, model: Model, x: str) -> str:
     if scaling.rotation is None:
         return x
     return to.affine(to.clip(x) if model.map.kernel.shift_invariant else x, scaling.rotation)
-
-
-def _normal_scores(to: Nodes, curves: NormalScores, x: str) -> str:
-    """The normal scores of rows (rows, p)."""
-    places = zip([0, *curves.ends[:-1]], curves.ends, strict=True)
-    parts = [(curves.knots[a:b], curves.values[a:b]) for a, b in places]
-    return to("Concat", *(_interpolate(to, *part, x, j) for j, part in enumerate(parts)), axis=1)
 
 
 def _scores(to: Nodes, map: FeatureMap, x: str, coef: NDArray[np.float64]) -> str:
@@ -162,7 +150,7 @@ def _monomials(to: Nodes, map: MonomialMap, x: str, coef: NDArray[np.float64]) -
 
 def _outputs(to: Nodes, model: Model, scores: str, dtype: str) -> list[onnx.ValueInfoProto]:
     """Adds the decisions; the outputs of the graph."""
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    kind = tensor_type(dtype)
     heads = model.coef.shape[1]
     made = [helper.make_tensor_value_info("score", kind, ["rows", heads])]
     to.cast(scores, dtype, output="score")
@@ -188,9 +176,7 @@ def _probabilities(to: Nodes, model: Model, scores: str) -> str:
     if isinstance(curves, Platt):
         scores = to("Add", to("Mul", scores, to.constant(curves.slope)), to.constant(curves.offset))
     if isinstance(curves, Isotonic):
-        ends = zip([0, *curves.ends[:-1]], curves.ends, strict=True)
-        steps = [(curves.scores[a:b], curves.values[a:b]) for a, b in ends]
-        p = to("Concat", *(_interpolate(to, *step, scores, j) for j, step in enumerate(steps)), axis=1)
+        p = _curves(to, scores, curves.ends, curves.scores, curves.values)
         if heads == 1:
             return to("Concat", to("Sub", to.constant(1.0), p), p, axis=1)
     elif heads > 1 and model.loss.joint:
@@ -200,6 +186,12 @@ def _probabilities(to: Nodes, model: Model, scores: str) -> str:
     else:
         p = to("Sigmoid", scores)
     return to("Div", p, to("ReduceSum", p, to.constant([1], np.int64), keepdims=1))
+
+
+def _curves(to: Nodes, x: str, ends: NDArray[np.int64], knots: F64, values: F64) -> str:
+    """The curve of each column, (rows, columns), with the knots and values up to its end."""
+    parts = zip([0, *ends[:-1]], ends, strict=True)
+    return to("Concat", *(_interpolate(to, knots[a:b], values[a:b], x, j) for j, (a, b) in enumerate(parts)), axis=1)
 
 
 def _interpolate(to: Nodes, x: F64, y: F64, numbers: str, j: int) -> str:

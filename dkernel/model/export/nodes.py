@@ -73,7 +73,6 @@ class Nodes:
         return next(name for i in self._number if (name := f"{what}_{i}") not in self._reserved)
 
     def __call__(self, operator: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
-        """Add a node."""
         name = output or self.name(operator.lower())
         self.nodes.append(helper.make_node(operator, list(inputs), [name], name=f"{name}_node", **attributes))
         return name

@@ -190,15 +190,11 @@ class Binning:
         X : the sample, float32 (rows, p)
         most : bits of a code
         """
-        wide, bins, seen = (
-            replace(self, bits=np.full_like(self.bits, most)),
-            np.zeros((2, self.n_grids)),
-            np.empty(1 << most, np.uint8),
-        )
+        wide = replace(self, bits=np.full_like(self.bits, most))
+        bins, seen = np.zeros((2, self.n_grids)), np.empty(1 << most, np.uint8)
         for first in range(0, self.n_grids, GRIDS_TOGETHER):
-            _count_bins(
-                wide.part(first, first + GRIDS_TOGETHER).codes(X), seen, bins[:, first : first + GRIDS_TOGETHER]
-            )
+            some = slice(first, first + GRIDS_TOGETHER)
+            _count_bins(wide.take(some).codes(X), seen, bins[:, some])
         half, whole = np.maximum(bins, 1.0)
         n_bins = 2 * whole * (whole / half) ** max(0.0, np.log2(n / max(len(X), 1)))
         return replace(self, bits=np.clip(np.ceil(np.log2(n_bins)), LEAST_BITS, most).astype(np.uint32))

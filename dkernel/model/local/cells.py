@@ -120,10 +120,6 @@ def unpack_cells(arrays: Mapping[str, NDArray[Any]], nu: float) -> list[Cell]:
     ]
 
 
-def _columns(Z: F32, length: float, nu: float) -> DecayColumns:
-    return DecayColumns(Z.astype(np.float64), length, *SMOOTHNESS[nu], sharp=nu == 0.5, tolerance=CELL_TOLERANCE)
-
-
 def typical_distance(Z: F32) -> float:
     """The median distance between 500 of the rows, which is near that of all rows."""
     return median_distance(Z[:: max(1, -(-len(Z) // 500))].astype(np.float64), "l2")
@@ -375,7 +371,8 @@ def _solver(
 
 def _kernel_matrix(Z: F32, length: float, nu: float, threads: int = 1) -> NDArray[Any]:
     """The lower triangle of k(Z, Z); what stands above it has no meaning."""
-    n, columns = len(Z), _columns(Z, length, nu)
+    n, sharp = len(Z), nu == 0.5
+    columns = DecayColumns(Z.astype(np.float64), length, *SMOOTHNESS[nu], sharp=sharp, tolerance=CELL_TOLERANCE)
     K = np.empty((n, n), np.float32)
 
     def strip(first: int) -> None:

@@ -57,7 +57,7 @@ def job(tmp_path):
     X = np.random.default_rng(0).normal(size=(500, 3)).astype(np.float32)
     recipe = Recipe(solver="psgd", n_components=64)
     source, places = from_arrays(X, X[:, 0] > 0), {"--scratch": str(tmp_path)}
-    return DoctorRequest(source, recipe, places, written=["--scratch"], shared=["--scratch"], files=[__file__])
+    return DoctorRequest(source, recipe, places, shared=["--scratch"], files=[__file__])
 
 
 def test_nothing_is_wrong_with_a_sound_cluster_and_nothing_stays_behind(job, tmp_path):
@@ -139,12 +139,12 @@ class Elsewhere(Cluster):
 
 def test_workers_have_to_share_what_they_write_and_nothing_else(job, tmp_path):
     for place in (tmp_path, tmp_path / "new"):
-        copies = replace(job, folders={"--scratch": str(place)}, made=["--scratch"])
+        copies = replace(job, folders={"--scratch": str(place)})
         (finding,) = diagnose(Elsewhere(), copies).findings
         assert (finding.check, finding.where) == ("shared", WORKERS[1])
         assert finding.found.startswith(f"{tmp_path} is another folder")
     of_the_client = {"--out": str(tmp_path), "--checkpoint": str(tmp_path / "new")}
-    assert diagnose(Elsewhere(), replace(job, folders=of_the_client, made=["--checkpoint"])).findings == []
+    assert diagnose(Elsewhere(), replace(job, folders=of_the_client)).findings == []
 
 
 def test_the_rows_of_cells_need_room_on_the_disk_of_each_worker(job):
