@@ -43,5 +43,5 @@ def few(tmp_path_factory):
 def test_the_summary_of_an_exact_fit_compares_with_a_linear_model(few, run, tmp_path):
     args = ["--kernel", "gaussian", "--gamma", 0.5, "--metric", "identity"]
     result = run("train", few, "--label", "y", "--out", tmp_path / "m", *args)
-    assert "on 100 rows left out" in result.stdout  # each left out once
+    assert "on 100 different rows left out" in result.stdout  # each left out once
     assert "better than a linear model" in result.stdout
