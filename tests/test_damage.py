@@ -25,8 +25,7 @@ from dkernel.cli.diagnostics.follow import read_record
 from dkernel.data import open_source
 from dkernel.data.paths import File
 from dkernel.data.usable_files import DoneFiles
-from dkernel.data.writers.destination import Destination
-from dkernel.data.writers.manifest import OutputPart
+from dkernel.data.writers.destination import Destination, Staging
 from dkernel.errors import DKernelError
 from dkernel.model.model_file import load_model, save
 from dkernel.streaming.progress import Progress
@@ -83,7 +82,8 @@ def part(folder: Path) -> tuple[Path, Read]:
     with pytest.raises(KeyboardInterrupt):
         write(folder / "one.csv", skip=(2,))
     (path,) = folder.glob(".one.csv.staging-*/part-00001.*")
-    return path, lambda: OutputPart.of_file(path)
+    staging = Staging(Destination(folder / "one.csv"), JOB)
+    return path, lambda: next((part for part in staging.find_parts() if part.index == 1), None)
 
 
 def seen_of_part(folder: Path) -> tuple[Path, Read]:

@@ -192,8 +192,8 @@ class _Log:
     def __init__(self, where: str, here: Path) -> None:
         self.where, self.here, self._copied = where, here, 0
         store, name = locate(where)
-        with suppress(FileNotFoundError), store.reading(name) as file:
-            here.write_bytes(file.read())
+        with suppress(FileNotFoundError):
+            here.write_bytes(store.read(name))
 
     def add(self, line: str) -> None:
         with open(self.here, "a", encoding="utf-8") as file:

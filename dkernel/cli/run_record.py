@@ -242,8 +242,7 @@ def _before(where: str | Path | None) -> Any:
         return None
     store, name = locate(where)
     try:
-        with store.reading(name) as file:
-            record = json.loads(file.read())
+        record = json.loads(store.read(name))
         return record if record["status"] == "done" and "before" not in record else record.get("before")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, DKernelError):
         return None

@@ -13,17 +13,19 @@ import contextlib
 import os
 import posixpath
 import re
+import shutil
+import stat
 import tempfile
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
-from dkernel.data.writers.atomic import explain_os_error, replacing, staged_name
+from dkernel.data.writers.atomic import explain_os_error, file_digest, rename_into_place, replacing, staged_name
 from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
 
 OBJECT_STORES = {
@@ -41,12 +43,13 @@ class Store(ABC):
     Examples
     --------
     >>> store, name = locate("memory://bucket/notes.txt")
-    >>> with store.replacing(name) as file:
-    ...     _ = file.write(b"whole")
-    >>> store.names(), store.has(name)
-    (['notes.txt'], True)
+    >>> store.write(name, b"whole")
+    >>> store.files(), store.has(name), store.read(name)
+    ({'notes.txt': 5}, True, b'whole')
     >>> store.remove(name)
     """
+
+    renames: ClassVar[bool]  # a folder takes its name in one step, with everything in it
 
     @property
     @abstractmethod
@@ -66,6 +69,17 @@ class Store(ABC):
         """The names of the files in this folder, sorted; none where there is no folder."""
 
     @abstractmethod
+    def files(self) -> dict[str, int]:
+        """The bytes of every file of this folder, on a disk of the folders in it too; none where there is no folder."""
+
+    @abstractmethod
+    def find_changed(self, files: Mapping[str, tuple[int, str]], read: bool = False) -> set[str]:
+        """The files that are not there with these bytes and this sha256.
+
+        Of a URL it compares the bytes alone, unless it shall `read` the files too.
+        """
+
+    @abstractmethod
     def has(self, name: str) -> bool:
         """True if there is such a file."""
 
@@ -78,8 +92,34 @@ class Store(ABC):
         """A file that takes the place of `name` when all of it is there, and vanishes when anything fails."""
 
     @abstractmethod
+    def workplace(self, names: Sequence[str] = ()) -> AbstractContextManager[Path]:
+        """A folder of this machine with these files, and for files that `take` then gives a name in this store."""
+
+    @abstractmethod
+    def take(self, file: Path, name: str) -> None:
+        """Give a file of the `workplace` this name, in one step; on a disk also a folder."""
+
+    @abstractmethod
+    def give(self, name: str, folder: "Store", new: str) -> None:
+        """Let a file appear in another folder: on a disk it moves there, a store makes a copy."""
+
+    @abstractmethod
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
+
+    @abstractmethod
+    def remove_all(self) -> None:
+        """Remove this folder, if it is there, with everything in it."""
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a file; FileNotFoundError if there is none."""
+        with self.reading(name) as file:
+            return file.read()
+
+    def write(self, name: str, content: bytes) -> None:
+        """Make or replace a small file in one step."""
+        with self.replacing(name) as file:
+            file.write(content)
 
     @abstractmethod
     def check_writable(self) -> None:
@@ -128,14 +168,14 @@ def is_url(path: str | os.PathLike[str]) -> bool:
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
     """Make or replace a small file in one step."""
     store, name = locate(path)
-    with store.replacing(name) as file:
-        file.write(content)
+    store.write(name, content)
 
 
 @dataclass(frozen=True)
 class FolderStore(Store):
     """A folder of a file system of this machine."""
 
+    renames: ClassVar[bool] = True
     folder: Path
 
     @property
@@ -151,6 +191,17 @@ class FolderStore(Store):
     def names(self) -> list[str]:
         return sorted(path.name for path in self.folder.glob("*"))
 
+    def files(self) -> dict[str, int]:
+        found = {}
+        for path in self.folder.rglob("*"):
+            with contextlib.suppress(FileNotFoundError):  # another process has just renamed it
+                if not stat.S_ISDIR((status := path.lstat()).st_mode):
+                    found[path.relative_to(self.folder).as_posix()] = status.st_size
+        return found
+
+    def find_changed(self, files: Mapping[str, tuple[int, str]], read: bool = False) -> set[str]:  # noqa: ARG002
+        return {n for n, digest in files.items() if not self.has(n) or file_digest(self.folder / n) != digest}
+
     def has(self, name: str) -> bool:
         return (self.folder / name).exists()
 
@@ -160,8 +211,20 @@ class FolderStore(Store):
     def replacing(self, name: str) -> AbstractContextManager[BinaryIO]:
         return replacing(self.folder / name)
 
+    def workplace(self, names: Sequence[str] = ()) -> AbstractContextManager[Path]:  # noqa: ARG002
+        return contextlib.nullcontext(self.folder)
+
+    def take(self, file: Path, name: str) -> None:
+        rename_into_place(file, self.folder / name)
+
+    def give(self, name: str, folder: Store, new: str) -> None:
+        os.replace(self.path(name), folder.path(new))
+
     def remove(self, name: str) -> None:
         (self.folder / name).unlink(missing_ok=True)
+
+    def remove_all(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def check_writable(self) -> None:
         try:
@@ -175,6 +238,7 @@ class FolderStore(Store):
 class UrlStore(Store):
     """A folder at a URL. What is read or written whole goes through a temporary file of this machine."""
 
+    renames: ClassVar[bool] = False
     url: str
 
     @cached_property
@@ -198,9 +262,21 @@ class UrlStore(Store):
         return UrlStore(f"{self.url}/{name}")
 
     def names(self) -> list[str]:
+        return sorted(self.files())
+
+    def files(self) -> dict[str, int]:
         with explain_errors(self.url):
             system, _ = self._key("")
-            return sorted(files_at(system, self._reached[1]))
+            return files_at(system, self._reached[1])
+
+    def find_changed(self, files: Mapping[str, tuple[int, str]], read: bool = False) -> set[str]:
+        there = self.files()
+        wrong = {name for name, (size, _) in files.items() if there.get(name) != size}
+        for name in files.keys() - wrong if read else ():
+            with self.workplace([name]) as here:
+                if file_digest(here / name) != files[name]:
+                    wrong.add(name)
+        return wrong
 
     def has(self, name: str) -> bool:
         with explain_errors(self.path(name)):
@@ -213,7 +289,7 @@ class UrlStore(Store):
             with explain_errors(self.path(name), FileNotFoundError):
                 system, key = self._key(name)
                 if all_of_it:
-                    here = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="dkernel-")), "file")
+                    here = opened.enter_context(self.workplace()) / "file"
                     system.get_file(key, str(here))
                     file = opened.enter_context(open(here, "rb"))
                 else:
@@ -222,18 +298,40 @@ class UrlStore(Store):
 
     @contextlib.contextmanager
     def replacing(self, name: str) -> Iterator[BinaryIO]:
-        with tempfile.TemporaryDirectory(prefix="dkernel-") as here:
-            staged = Path(here) / "file"
-            with open(staged, "xb") as file:
+        with self.workplace() as here:
+            with open(here / "file", "xb") as file:
                 yield file
-            with explain_errors(self.path(name)):
-                system, key = self._key(name)
-                _put(system, str(staged), key)
+            self.take(here / "file", name)
+
+    @contextlib.contextmanager
+    def workplace(self, names: Sequence[str] = ()) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="dkernel-") as here:
+            for name in names:
+                with explain_errors(self.path(name), FileNotFoundError):
+                    system, key = self._key(name)
+                    system.get_file(key, f"{here}/{name}")
+            yield Path(here)
+
+    def take(self, file: Path, name: str) -> None:
+        with explain_errors(self.path(name)):
+            system, key = self._key(name)
+            _put(system, str(file), key)
+
+    def give(self, name: str, folder: Store, new: str) -> None:
+        with explain_errors(self.path(name)):
+            system, key = self._key(name)
+            system.cp_file(key, open_filesystem(folder.path(new))[1])
 
     def remove(self, name: str) -> None:
         with explain_errors(self.path(name), FileNotFoundError), contextlib.suppress(FileNotFoundError):
             system, key = self._key(name)
             system.rm_file(key)
+
+    def remove_all(self) -> None:
+        with explain_errors(self.url):
+            system, _ = self._key("")
+            if files_at(system, self._reached[1]):
+                system.rm(self._reached[1], recursive=True)
 
     def check_writable(self) -> None:
         with explain_errors(self.url):

@@ -106,8 +106,7 @@ class DoneFiles:
         store, name = locate(self.path)
         if not store.has(name):
             return {}, {}
-        with store.reading(name) as stream:
-            content = stream.read()
+        content = store.read(name)
         try:
             lists = json.loads(content)
             files, bad = mask_names(lists["files"]), mask_names(lists.get("bad", {}))

@@ -28,8 +28,8 @@ from dkernel.data.encoding.unseen import Counted, UnseenValues
 from dkernel.data.rejected_rows import describe_rejected
 from dkernel.data.usable_files import check_bad_files
 from dkernel.data.writers.collisions import Location, check_apart
+from dkernel.data.writers.destination import Destination, Staging
 from dkernel.data.writers.manifest import InputFacts, Manifest, OutputPart, PartWriter, sum_filled
-from dkernel.data.writers.object_store import AnyDestination, AnyStaging, open_destination
 from dkernel.errors import DamagedFileError, DataError, TooLargeError
 from dkernel.inference.drift import Drifted, find_drift, measure_moments, warn_of_drift
 from dkernel.inference.score_columns import Written, check_written, output_columns, rows_too_large, tables
@@ -116,7 +116,7 @@ def write_scores(
     units = [unit for unit in source.units if sum(unit.rows)] or list(source.units[:1])
     if not units:
         raise DataError("There are no rows to score: every file of the input is empty.")
-    destination = open_destination(out, overwrite, partition_by)
+    destination = Destination(out, overwrite, partition_by)
     replaced = [Location(str(path), "the output") for path in (destination.path, *destination.companions())]
     check_apart([Location(name, "of the rows to score") for name in source.files], replaced)
     if "label" in written.words and model.classes is not None:
@@ -167,7 +167,7 @@ def _check_rejections(there: ScoreResult, max_bad_rows: int) -> ScoreResult:
 
 
 def _result(
-    destination: AnyDestination,
+    destination: Destination,
     manifest: Manifest,
     units: Sequence[Unit],
     columns: tuple[str, ...],
@@ -197,13 +197,13 @@ def _count_rejected(parts: Mapping[int, OutputPart]) -> int:
     return sum(part.rejected for part in parts.values())
 
 
-def _limit_rejected(staging: AnyStaging, parts: dict[int, OutputPart], allowed: int) -> None:
+def _limit_rejected(staging: Staging, parts: dict[int, OutputPart], allowed: int) -> None:
     if _count_rejected(parts) > allowed:
         why = f"and --max-bad-rows allows {allowed}" if allowed else "and none is allowed (--max-bad-rows)"
         raise DataError(_refusal(staging, parts, why))
 
 
-def _refusal(staging: AnyStaging, parts: dict[int, OutputPart], why: str) -> str:
+def _refusal(staging: Staging, parts: dict[int, OutputPart], why: str) -> str:
     """A message that shows the first bad rows; on one line if there is only one."""
     in_order = [parts[index] for index in sorted(parts)]
     rejected = sum(part.rejected for part in in_order)
@@ -237,7 +237,7 @@ class _Run:
     progress: Any
 
     def fill(
-        self, staging: AnyStaging, units: Sequence[Unit], parts: dict[int, OutputPart], allowed: _Limits
+        self, staging: Staging, units: Sequence[Unit], parts: dict[int, OutputPart], allowed: _Limits
     ) -> dict[str, str]:
         """Add to `parts` every part that is missing, as they come; the files that are bad, with the reasons."""
         _limit_rejected(staging, parts, allowed.rows)

@@ -9,7 +9,7 @@ from dkernel.data.encoded_columns import reading_arguments
 from dkernel.data.paths import File, expand
 from dkernel.data.source import Source
 from dkernel.data.usable_files import DoneFiles, NoGoodFileError, check_bad_files, mask_names
-from dkernel.data.writers.object_store import open_destination
+from dkernel.data.writers.destination import Destination
 from dkernel.errors import mask_urls
 from dkernel.inference.score import ScoreResult, write_scores
 from dkernel.model.model import Model
@@ -43,7 +43,7 @@ def score_files(
     """
     reading, divided = reading or {}, tuple(partition_by)
     data = list_data(data)
-    kept_as = open_destination(out, partition_by=divided).format.kept_as
+    kept_as = Destination(out, partition_by=divided).format.kept_as
     listed = None if done is None else DoneFiles(done)
     remaining: list[File] = []
     bad: dict[str, str] = {}

@@ -1,26 +1,35 @@
-"""Outputs appear as a whole, in order, and keep what stood there before until they do."""
+"""Outputs appear as a whole, in order, and keep what stood there before until they do: on a disk and in a store."""
 
 import errno
 import json
 import os
+import posixpath
 import subprocess
 import sys
+import uuid
+from itertools import count
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from fsspec.core import url_to_fs
+from fsspec.implementations.memory import MemoryFileSystem
 
 from dkernel.data.writers import atomic
 from dkernel.data.writers.destination import Destination
 from dkernel.data.writers.manifest import Manifest
 from dkernel.errors import ClusterError, DataError, UnsupportedError
+from tests.inference.tables import read_table
 
 JOB = {"model": "m1", "input": "i1"}
+OTHER = {**JOB, "model": "m2"}
 COLUMNS = ("id", "label", "score")
 ROWS = (5, 1, 7, 3)
-NAMES = ("folder", "one.parquet", "one.csv", "one.npy", "one.zarr")
+DISK = ("folder", "one.parquet", "one.csv", "one.npy", "one.zarr")
+STORE = DISK[:-1]
 
 
 def table(first: int, n: int, text: bool = True) -> pa.Table:
@@ -29,18 +38,18 @@ def table(first: int, n: int, text: bool = True) -> pa.Table:
     return pa.table({"id": ids, "label": label, "score": (ids / 3).astype("float32")})
 
 
-def tables(name: str) -> list[pa.Table]:
-    firsts = np.cumsum((0, *ROWS[:-1]))
-    return [table(int(first), n, text=not name.endswith(".npy")) for first, n in zip(firsts, ROWS, strict=True)]
+def tables(place, first=0) -> list[pa.Table]:
+    firsts = first + np.cumsum((0, *ROWS[:-1]))
+    return [table(int(i), n, text=not str(place).endswith(".npy")) for i, n in zip(firsts, ROWS, strict=True)]
 
 
-def write(path: Path, job=JOB, overwrite=False, skip=(), given=None):
-    destination = Destination(path, overwrite)
+def write(place, job=JOB, overwrite=False, skip=(), given=None):
+    destination = Destination(place, overwrite)
     if destination.complete(job) is not None:
         return None
     with destination.stage(job) as staging:
         parts = staging.finished(ROWS)
-        for index, part in enumerate(given or tables(path.name)):
+        for index, part in enumerate(given or tables(place)):
             if index not in parts and index not in skip:
                 # In two tables, as the blocks of a unit come.
                 halves = [part.slice(0, part.num_rows // 2), part.slice(part.num_rows // 2)]
@@ -50,140 +59,176 @@ def write(path: Path, job=JOB, overwrite=False, skip=(), given=None):
         return staging.commit([parts[i] for i in range(len(ROWS))], COLUMNS)
 
 
-def read(path: Path) -> pd.DataFrame:
-    if path.suffix == ".csv":
-        return pd.read_csv(path).astype({"score": "float32"})
-    if path.suffix == ".npy":
-        return pd.DataFrame(np.load(path))
-    if path.suffix == ".zarr":
-        import zarr
-
-        group = zarr.open_group(path, mode="r")
-        assert sorted(name for name, _ in group.members()) == sorted(COLUMNS)
-        return pd.DataFrame({name: pd.Series(np.asarray(group[name][:]).tolist()) for name in COLUMNS})
-    return pd.read_parquet(path)
+def check_read(place, first=0):
+    found, expected = read_table(place), pa.concat_tables(tables(place, first)).to_pandas()
+    pd.testing.assert_frame_equal(found, expected, check_dtype=not str(place).endswith((".csv", ".zarr")))
 
 
-def expected(path: Path) -> pd.DataFrame:
-    return pa.concat_tables(tables(path.name)).to_pandas()
+def contents(place) -> dict[str, bytes]:
+    """The bytes of every file of an output."""
+    system, path = url_to_fs(str(place))
+    return {name.removeprefix(path): system.cat_file(name) for name in system.find(path)}
 
 
-def tree(path: Path):
-    return atomic.file_digest(path) if path.exists() else None
+def siblings(place) -> set[str]:
+    system, path = url_to_fs(str(place))
+    folder, name = posixpath.split(path)
+    there = system.ls(folder, detail=False) if system.exists(folder) else []
+    return {posixpath.basename(path) for path in there} - {name, f".{name}.manifest.json"}
 
 
-def siblings(path: Path) -> set[str]:
-    return {p.name for p in path.parent.iterdir()} - {path.name, f".{path.name}.manifest.json"}
+def put(place, content: bytes):
+    system, path = url_to_fs(str(place))
+    system.makedirs(posixpath.dirname(path), exist_ok=True)
+    system.pipe_file(path, content)
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture
+def bucket():
+    """The URL of an empty folder of a store in memory."""
+    name = uuid.uuid4().hex
+    yield f"memory://{name}"
+    if (system := fsspec.filesystem("memory")).exists(f"/{name}"):
+        system.rm(f"/{name}", recursive=True)
+
+
+@pytest.fixture(params=["disk", "store"])
+def root(request, tmp_path):
+    return str(tmp_path) if request.param == "disk" else request.getfixturevalue("bucket")
+
+
+@pytest.fixture(params=DISK)
 def path(request, tmp_path) -> Path:
     return tmp_path / request.param
 
 
-def test_what_is_read_is_what_was_written_in_order(path):
-    manifest = write(path)
-    found = read(path)
-    pd.testing.assert_frame_equal(found, expected(path), check_dtype=path.suffix not in (".zarr",))
+@pytest.fixture(params=[*(("disk", name) for name in DISK), *(("store", name) for name in STORE)], ids="-".join)
+def place(request, tmp_path):
+    where, name = request.param
+    return f"{tmp_path if where == 'disk' else request.getfixturevalue('bucket')}/{name}"
+
+
+def test_what_is_read_is_what_was_written_in_order(place):
+    manifest = write(place)
+    check_read(place)
     assert manifest.rows == sum(ROWS)
-    assert siblings(path) == set()
+    assert siblings(place) == set()
+    assert Destination(place).complete(JOB) == manifest
 
 
-def test_the_same_job_does_nothing(path):
-    write(path)
-    before = tree(path), path.stat().st_mtime_ns, path.stat().st_ino
-    assert write(path) is None
-    assert (tree(path), path.stat().st_mtime_ns, path.stat().st_ino) == before
-    assert siblings(path) == set()
+def test_the_same_job_does_nothing(place):
+    write(place)
+    system, path = url_to_fs(place)
+    before = contents(place), system.find(path, detail=True)
+    assert write(place) is None
+    assert (contents(place), system.find(path, detail=True)) == before
+    assert siblings(place) == set()
 
 
-def test_equal_jobs_have_equal_outputs(path, tmp_path):
-    write(path)
-    other = tmp_path / "elsewhere" / path.name
+def test_equal_jobs_have_equal_outputs(place, tmp_path):
+    write(place)
+    other = tmp_path / "elsewhere" / posixpath.basename(place)
     other.parent.mkdir()
     write(other)
-    assert tree(path) == tree(other)
+    assert contents(place) == contents(other)
 
 
-def test_another_job_is_refused_by_what_differs(path):
-    write(path)
-    before = tree(path)
+def test_another_job_is_refused_by_what_differs(place):
+    write(place)
+    before = contents(place)
     with pytest.raises(DataError, match=r"different: input\)\. Choose"):
-        write(path, {**JOB, "input": "i2"})
+        write(place, {**JOB, "input": "i2"})
     with pytest.raises(DataError, match=r"different: columns, model\)\. Choose"):
-        write(path, {**JOB, "model": "m2", "columns": "x"})
-    assert tree(path) == before
-    assert siblings(path) == set()
+        write(place, {**OTHER, "columns": "x"})
+    assert contents(place) == before
+    assert siblings(place) == set()
 
 
-def test_overwriting_replaces_and_leaves_nothing(path):
-    write(path)
-    changed = [t.set_column(0, "id", pa.array(t["id"].to_numpy() + 100)) for t in tables(path.name)]
-    write(path, {**JOB, "model": "m2"}, overwrite=True, given=changed)
-    assert read(path)["id"].tolist() == list(range(100, 116))
-    assert siblings(path) == set()
-    assert Destination(path).complete({**JOB, "model": "m2"}).rows == 16
+def test_overwriting_replaces_and_leaves_nothing(place):
+    write(place)
+    write(place, OTHER, overwrite=True, given=tables(place, 100))
+    check_read(place, 100)
+    assert siblings(place) == set()
+    assert Destination(place).complete(OTHER).rows == 16
 
 
-def test_an_output_without_manifest_is_refused(tmp_path):
-    path = tmp_path / "mine.csv"
-    path.write_text("precious")
+def test_what_was_changed_since_is_no_output_of_its_job(place):
+    write(place)
+    found = contents(place)
+    put(place + max(found, key=lambda name: len(found[name])), b"other")
+    with pytest.raises(DataError, match="changed"):
+        write(place)
+
+
+def test_an_output_without_manifest_is_refused(root):
+    put(f"{root}/mine.csv", b"precious")
     with pytest.raises(DataError, match="no manifest"):
-        write(path)
-    assert path.read_text() == "precious"
-    assert siblings(path) == set()
+        write(f"{root}/mine.csv")
+    assert contents(f"{root}/mine.csv") == {"": b"precious"}
+    assert siblings(f"{root}/mine.csv") == set()
 
 
-def test_overwriting_never_deletes_a_folder_of_others(tmp_path):
-    path = tmp_path / "thesis"
-    path.mkdir()
-    (path / "chapter1.txt").write_text("precious")
-    with pytest.raises(DataError, match=r"chapter1\.txt"):
-        write(path, overwrite=True)
-    write(tmp_path / "out")
-    (tmp_path / "out" / "notes.txt").write_text("precious")
-    with pytest.raises(DataError, match=r"notes\.txt"):
-        write(tmp_path / "out", {**JOB, "model": "m2"}, overwrite=True)
-    (tmp_path / "a.zarr").mkdir()
-    (tmp_path / "a.zarr" / "b").write_text("precious")
+@pytest.mark.parametrize("name", ["notes.txt", "zarr.json"])
+def test_overwriting_never_deletes_what_others_wrote(root, name):
+    put(f"{root}/thesis/{name}", b"precious")
+    write(f"{root}/out")
+    put(f"{root}/out/{name}", b"precious")
+    for folder in ("thesis", "out"):
+        with pytest.raises(DataError, match=name):
+            write(f"{root}/{folder}", OTHER, overwrite=True)
+
+
+def test_overwriting_deletes_no_folder_that_is_no_zarr(tmp_path):
+    put(f"{tmp_path}/a.zarr/b", b"precious")
     with pytest.raises(DataError, match="did not write"):
         write(tmp_path / "a.zarr", overwrite=True)
 
 
-def test_an_empty_folder_is_a_free_place(tmp_path):
-    (tmp_path / "out").mkdir()
-    write(tmp_path / "out")
-    assert len(read(tmp_path / "out")) == 16
+@pytest.mark.parametrize("name", ["out", "a.zarr"])
+def test_an_empty_folder_is_a_free_place(tmp_path, name):
+    (tmp_path / name).mkdir()
+    write(tmp_path / name)
+    check_read(tmp_path / name)
 
 
-def test_finished_parts_are_taken_over_and_damaged_ones_are_not(path):
+def test_finished_parts_are_taken_over(place):
+    with pytest.raises(KeyboardInterrupt):
+        write(place, skip=(2,))
+    assert contents(place) == {}
+    with Destination(place).stage(JOB) as staging:
+        assert staging.finished((5, 1, 7)).keys() == {0, 1}
+    write(place)
+    check_read(place)
+
+
+def test_damaged_parts_are_made_again(path):
     with pytest.raises(KeyboardInterrupt):
         write(path, skip=(2,))
-    assert not path.exists()
-    destination = Destination(path)
-    with destination.stage(JOB) as staging:
-        assert sorted(staging.finished(ROWS)) == [0, 1, 3]
-        part = staging.finished(ROWS)[1]
-        victim = staging.folder / part.staged
+    with Destination(path).stage(JOB) as staging:
+        victim = Path(staging.store.path(staging.finished(ROWS)[1].staged))
         victim.write_bytes(victim.read_bytes()[:-1] + b"\xa5")
-        (staging.folder / ".part-00003.abc.partial").write_bytes(b"half")
-    with destination.stage(JOB) as staging:
+        victim.with_name(".part-00003.abc.partial").write_bytes(b"half")
+    with Destination(path).stage(JOB) as staging:
         assert sorted(staging.finished(ROWS)) == [0, 3]
-        assert sorted(p.name[:10] for p in staging.folder.iterdir()) == ["lock", "part-00000", "part-00003"]
-        assert staging.finished((5, 1, 7)).keys() == {0}
+        assert [name[:10] for name in staging.store.names()] == ["lock", "part-00000", "part-00003"]
     write(path)
-    pd.testing.assert_frame_equal(read(path), expected(path), check_dtype=False)
+    check_read(path)
 
 
-def test_a_failed_run_without_finished_parts_leaves_nothing(path):
+def test_a_failed_run_without_finished_parts_leaves_nothing(place):
     with pytest.raises(KeyboardInterrupt):
-        write(path, skip=range(4))
-    assert siblings(path) == set()
+        write(place, skip=range(4))
+    with pytest.raises(DataError, match="4 rows where 5"), Destination(place).stage(JOB) as staging:
+        staging.part_writer(0, 5).write([tables(place)[0].slice(1)])
+    with Destination(place).stage(JOB) as staging:
+        staging.part_writer(0, 5).write(tables(place)[:1])
+        staging.discard()
+    assert siblings(place) == set()
 
 
 def test_stale_staging_of_another_job_does_not_block_and_goes(path):
     with pytest.raises(KeyboardInterrupt):
-        write(path, {**JOB, "model": "old"}, skip=(3,))
+        write(path, OTHER, skip=(3,))
     assert len(siblings(path)) == 1
     write(path)
     assert siblings(path) == set()
@@ -191,58 +236,63 @@ def test_stale_staging_of_another_job_does_not_block_and_goes(path):
 
 def test_two_clients_cannot_write_the_same_output(path):
     with Destination(path).stage(JOB) as staging:
-        staging.part_writer(0, 5).write(tables(path.name)[:1])
+        staging.part_writer(0, 5).write(tables(path)[:1])
         with pytest.raises(ClusterError, match="another run"):
             write(path)
         with pytest.raises(ClusterError, match="another run with another model"):
-            write(path, {**JOB, "model": "m2"})
+            write(path, OTHER)
         assert len(staging.finished(ROWS)) == 1
-    write(path, {**JOB, "model": "m2"})  # nobody lives there any more
+    write(path, OTHER)  # nobody lives there any more
+
+
+@pytest.mark.parametrize("name", STORE)
+def test_of_two_clients_of_a_store_the_second_replaces_nothing(bucket, name):
+    place = f"{bucket}/{name}"
+    with Destination(place).stage(JOB) as same, Destination(place).stage(OTHER) as other:
+        parts = {
+            staging: [staging.part_writer(i, ROWS[i]).write([t]) for i, t in enumerate(tables(place))]
+            for staging in (same, other)
+        }
+        write(place)
+        before = url_to_fs(place)[0].find(place, detail=True)
+        assert same.commit(parts[same], COLUMNS) == Destination(place).complete(JOB)
+        with pytest.raises(DataError, match="different: model"):
+            other.commit(parts[other], COLUMNS)
+    assert url_to_fs(place)[0].find(place, detail=True) == before
 
 
 def test_late_and_duplicate_attempts_add_no_rows(path):
-    destination = Destination(path)
-    with destination.stage(JOB) as staging:
-        parts = [staging.part_writer(i, ROWS[i]).write([t]) for i, t in enumerate(tables(path.name))]
-        for index, late in enumerate(tables(path.name)):
+    with Destination(path).stage(JOB) as staging:
+        parts = [staging.part_writer(i, ROWS[i]).write([t]) for i, t in enumerate(tables(path))]
+        for index, late in enumerate(tables(path)):
             other = late.set_column(2, "score", pa.array(np.full(late.num_rows, -1, "float32")))
             staging.part_writer(index, ROWS[index]).write([other])
         staging.commit(parts, COLUMNS)
-    pd.testing.assert_frame_equal(read(path), expected(path), check_dtype=False)
+    check_read(path)
     with pytest.raises(DataError, match="not there"):
-        staging.part_writer(0, 5).write(tables(path.name)[:1])
+        staging.part_writer(0, 5).write(tables(path)[:1])
     assert siblings(path) == set()
 
 
-def test_rows_are_conserved(tmp_path):
-    with Destination(tmp_path / "out").stage(JOB) as staging, pytest.raises(DataError, match="4 rows where 5"):
-        staging.part_writer(0, 5).write([table(0, 4)])
-    assert siblings(tmp_path / "out") == set()
-
-
-@pytest.mark.parametrize("name", ["folder", "one.parquet", "one.zarr", "one.npy"])
-def test_parts_of_different_types_are_refused(tmp_path, name):
-    given = tables(name)
+def test_parts_of_different_types_are_refused(place):
+    if place.endswith(".csv"):
+        pytest.skip("CSV has no types")
+    given = tables(place)
     given[2] = given[2].set_column(0, "id", pa.array(given[2]["id"].to_numpy().astype("float64")))
     with pytest.raises(DataError, match=r"part-00002 .*(id: double|'id', '<f8')"):
-        write(tmp_path / name, given=given)
-    assert not (tmp_path / name).exists()
+        write(place, given=given)
+    assert contents(place) == {}
 
 
-def test_the_folder_holds_its_manifest_and_success(tmp_path):
-    manifest = write(tmp_path / "out")
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
-        "_SUCCESS",
-        "_manifest.json",
-        *(f"part-0000{i}.parquet" for i in range(4)),
-    ]
-    text = (tmp_path / "out" / "_manifest.json").read_bytes()
+def test_the_folder_holds_its_manifest_and_success(root):
+    manifest = write(f"{root}/out")
+    found = contents(f"{root}/out")
+    assert sorted(found) == ["/_SUCCESS", "/_manifest.json", *(f"/part-0000{i}.parquet" for i in range(4))]
+    text = found["/_manifest.json"]
     assert Manifest.from_bytes(text) == manifest
     document = json.loads(text)
     assert document["job"] == JOB
     assert [f["rows"] for f in document["files"]] == list(ROWS)
-    for entry in document["files"]:
-        assert atomic.file_digest(tmp_path / "out" / entry["name"]) == (entry["bytes"], entry["sha256"])
     for damaged in (b"", b"[]", b"{}", text[:-9], text.replace(b'"protocol": 2', b'"protocol": 3')):
         assert Manifest.from_bytes(damaged) is None
 
@@ -265,16 +315,14 @@ def test_a_full_disk_keeps_what_is_finished(path, monkeypatch, code):
     assert not path.exists()
     with Destination(path).stage(JOB) as staging:
         assert len(staging.finished(ROWS)) >= 1
-        assert not list(staging.folder.glob("*.partial"))
+        assert not [name for name in staging.store.names() if name.endswith(".partial")]
     write(path)
-    pd.testing.assert_frame_equal(read(path), expected(path), check_dtype=False)
+    check_read(path)
 
 
 def test_doors(tmp_path):
     with pytest.raises(DataError, match="nowhere is not there"):
         Destination(tmp_path / "nowhere" / "out")
-    with pytest.raises(UnsupportedError, match="shared folder"):
-        Destination("s3://bucket/out")
     with pytest.raises(UnsupportedError, match=r"\.gz files are not written"):
         Destination(tmp_path / "out.csv.gz")
     (tmp_path / "a.csv").mkdir()
@@ -283,6 +331,12 @@ def test_doors(tmp_path):
     (tmp_path / "b").write_text("")
     with pytest.raises(DataError, match="is a file"):
         Destination(tmp_path / "b", overwrite=True)
+    with pytest.raises(UnsupportedError, match="Zarr"):
+        Destination("memory://bucket/scores.zarr")
+    with pytest.raises(UnsupportedError, match="is not divided"):
+        Destination("memory://bucket/scores", partition_by=("id",))
+    with pytest.raises(UnsupportedError, match="nowhere"):
+        Destination("nowhere://bucket/scores")
 
 
 def test_a_link_is_followed(tmp_path):
@@ -290,33 +344,109 @@ def test_a_link_is_followed(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "disk" / "out")
     write(tmp_path / "link")
     assert (tmp_path / "link").is_symlink()
-    assert len(read(tmp_path / "disk" / "out")) == 16
+    check_read(tmp_path / "disk" / "out")
 
 
 def test_a_kill_while_the_old_folder_stands_aside_loses_nothing(tmp_path, monkeypatch):
     path = tmp_path / "out"
     write(path)
-    before = tree(path)
+    before = contents(path)
     monkeypatch.setattr(atomic, "_exchange", lambda *_: False)
     real = os.rename
     monkeypatch.setattr(
         os, "rename", lambda *names: real(*names) if not (tmp_path / ".out.previous").exists() else 1 / 0
     )
     with pytest.raises(ZeroDivisionError):
-        write(path, {**JOB, "model": "m2"}, overwrite=True)
+        write(path, OTHER, overwrite=True)
     monkeypatch.setattr(os, "rename", real)
     assert not path.exists()
     assert write(path) is None
-    assert tree(path) == before
+    assert contents(path) == before
     assert not (tmp_path / ".out.previous").exists()
 
 
 def test_a_dead_client_blocks_nobody(tmp_path):
     script = (
         "import os, sys\nfrom dkernel.data.writers.destination import Destination\n"
-        "staging = Destination(sys.argv[1]).stage({'model': 'm1', 'input': 'i1'}).__enter__()\nos._exit(9)"
+        "with Destination(sys.argv[1]).stage({'model': 'm1', 'input': 'i1'}):\n    os._exit(9)"
     )
     assert subprocess.run([sys.executable, "-c", script, tmp_path / "out"], check=False).returncode == 9
     assert len(siblings(tmp_path / "out")) == 1
     write(tmp_path / "out")
     assert siblings(tmp_path / "out") == set()
+
+
+class Killed(BaseException):
+    """What ends a process at once."""
+
+
+def fail_at(monkeypatch, step, error):
+    """Let the `step`-th change of the store in memory fail."""
+    steps = count()
+
+    def counted(change):
+        def call(*args, **more):
+            if next(steps) == step:
+                raise error
+            return change(*args, **more)
+
+        return call
+
+    for name in ("put_file", "cp_file", "rm_file"):
+        monkeypatch.setattr(MemoryFileSystem, name, counted(getattr(MemoryFileSystem, name)))
+
+
+@pytest.mark.parametrize(("name", "before"), [("folder", "new"), ("folder", "old"), ("one.npy", "old")])
+def test_killed_at_any_step_of_the_commit_it_is_gone_on_with(name, before, bucket, tmp_path, monkeypatch):
+    write(tmp_path / name)
+    complete = contents(tmp_path / name)
+    for step in count():
+        place, old, killed = f"{bucket}/{step}/{name}", {}, False
+        if before == "old":
+            write(place, OTHER, given=tables(place, 100))
+            old = contents(place)
+        with monkeypatch.context() as patched:
+            fail_at(patched, step, Killed())
+            try:
+                write(place, overwrite=before == "old")
+            except Killed:
+                killed = True
+        if "." in name or "/_SUCCESS" in contents(place):
+            assert contents(place) in (old, complete)
+        if before == "old" and Destination(place, overwrite=True).complete(OTHER):
+            assert contents(place) == old
+        write(place, overwrite=before == "old")
+        assert contents(place) == complete
+        assert siblings(place) == set()
+        if not killed:
+            break
+    assert step > len(ROWS) + 4
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [(PermissionError("no"), DataError), (FileNotFoundError("no"), DataError), (KeyError("x"), ClusterError)],
+)
+def test_trouble_with_a_store_names_it(bucket, monkeypatch, error, kind):
+    fail_at(monkeypatch, 0, error)
+    with pytest.raises(kind, match="memory://"):
+        write(f"{bucket}/scores")
+
+
+@pytest.mark.parametrize("name", ["folder", "one.csv"])
+def test_what_is_not_whole_in_a_store_is_refused(bucket, name, monkeypatch):
+    def cut(change):
+        def call(self, path, other, **more):
+            change(self, path, other, **more)
+            if f"/{name}" in other and not other.endswith(".json"):
+                self.pipe_file(other, self.cat_file(other)[:-1])
+
+        return call
+
+    for change in ("put_file", "cp_file"):
+        monkeypatch.setattr(MemoryFileSystem, change, cut(getattr(MemoryFileSystem, change)))
+    with pytest.raises(ClusterError, match=f"{name}.* is not whole"):
+        write(f"{bucket}/{name}")
+    monkeypatch.undo()
+    write(f"{bucket}/{name}", overwrite=True)
+    check_read(f"{bucket}/{name}")

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from dkernel.data.writers.csv import Csv
+from dkernel.data.writers.destination import Destination
 from dkernel.data.writers.formats import Npy, Parquet, Zarr
-from dkernel.data.writers.object_store import open_destination
 from dkernel.data.writers.partitions import Partitioned
 from dkernel.errors import DKernelError
 
@@ -23,7 +23,7 @@ def parts(name: str) -> list[pa.Table]:
 
 
 def write(path: str) -> None:
-    destination = open_destination(path, partition_by=("k",) if path.endswith("divided") else ())
+    destination = Destination(path, partition_by=("k",) if path.endswith("divided") else ())
     assert destination.complete(JOB) is None
     with destination.stage(JOB) as staging:
         written = [staging.part_writer(i, n).write([t]) for i, (n, t) in enumerate(zip(ROWS, parts(path), strict=True))]
@@ -88,7 +88,7 @@ def test_a_writer_that_loses_nothing_is_not_refused(tmp_path, name):
 
 def test_a_changed_input_is_still_said_to_be_one(tmp_path):
     with (
-        open_destination(tmp_path / "folder").stage(JOB) as staging,
+        Destination(tmp_path / "folder").stage(JOB) as staging,
         pytest.raises(DKernelError, match="changed meanwhile"),
     ):
         staging.part_writer(0, 4).write(parts("folder")[:1])

@@ -15,7 +15,7 @@ import pytest
 import dkernel
 from dkernel.data import open_source
 from dkernel.data.paths import expand
-from dkernel.data.writers.object_store import open_destination
+from dkernel.data.writers.destination import Destination
 from dkernel.errors import DataError, DKernelError, DKernelWarning
 
 
@@ -163,7 +163,7 @@ def test_an_address_in_an_archive_is_refused_whatever_the_archive_is(address, co
 
 @pytest.mark.parametrize("address", ["reference://x.csv", "dir://x.csv", "zip://x.csv"])
 def test_what_no_address_alone_opens_is_refused_at_each_door(address):
-    for door in (open_source, open_destination):
+    for door in (open_source, Destination):
         with pytest.raises(DKernelError, match=r"this kind of address cannot be used|an address in an archive"):
             door(address)
 

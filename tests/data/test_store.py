@@ -1,5 +1,6 @@
 """Files of state and results, on a disk and at URLs: whole or not at all, the same bytes, the same refusals."""
 
+import hashlib
 from typing import ClassVar
 
 import fsspec
@@ -61,6 +62,22 @@ def test_what_is_written_is_read_listed_replaced_and_removed(folder):
     assert store.within("none").names() == []
     with pytest.raises(FileNotFoundError), store.reading("a"):
         pass
+
+
+def test_files_are_taken_compared_and_given_on(folder):
+    store, digest = open_store(folder), (3, hashlib.sha256(b"abc").hexdigest())
+    with store.workplace() as here:
+        (here / "made").write_bytes(b"abc")
+        store.take(here / "made", "a")
+    assert store.files() == {"a": 3}
+    for read in (False, True):
+        assert store.find_changed({"a": digest, "b": digest}, read) == {"b"}
+    assert store.find_changed({"a": (3, "0")}, read=True) == {"a"}
+    store.give("a", store, "b")
+    with store.workplace(["b"]) as here:
+        assert (here / "b").read_bytes() == store.read("b") == b"abc"
+    store.remove_all()
+    assert store.files() == {}
 
 
 def test_a_writing_that_fails_leaves_the_old_file_and_no_other(folder):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.deploy.processes import RECIPE, Group, bin_folder, cluster, environment, free_port, wait_until, write_data
 
-pytestmark = [pytest.mark.slow, pytest.mark.cluster]  # tests/data/test_object_store_outputs.py are quick
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]  # tests/data/test_destination.py is quick
 BUCKET = "s3://bucket"
 
 

@@ -1,6 +1,7 @@
 """Rows to score, a model for them, and tables of any format as they are written and read back."""
 
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import fsspec
@@ -122,7 +123,8 @@ def read_table(out, **options):
     """An output of any kind, on a disk or in a store, as a frame; `options` are of the reader of CSV."""
     out = str(out)
     if out.endswith(".npy"):
-        array = np.load(out)
+        with fsspec.open(out, "rb") as stream:
+            array = np.load(BytesIO(stream.read()))
         return pd.DataFrame(array if array.dtype.names else array[:, 0], columns=array.dtype.names or ["score"])
     if out.endswith(".zarr"):
         import zarr

@@ -13,8 +13,8 @@ import pytest
 from dask.delayed import Delayed
 
 from dkernel.data import Unit
+from dkernel.data.store import open_store
 from dkernel.data.writers import atomic
-from dkernel.data.writers.partitions import files_in
 from dkernel.errors import DataError
 from dkernel.inference.score import write_scores
 from dkernel.streaming.execution.connect import connect
@@ -132,7 +132,7 @@ def test_a_worker_that_is_killed_while_it_scores_changes_no_byte(tmp_path, keys)
     with dask.config.set({"distributed.scheduler.allowed-failures": 3}), connect(workers=2) as executor:
         write_scores(Vanishing([0, 1], tmp_path), source, folders[1], executor, partition_by=keys)
     assert (tmp_path / "once").exists()
-    assert files_in(folders[0]) == files_in(folders[1])
+    assert open_store(folders[0]).files().keys() == open_store(folders[1]).files().keys()
     parts = [[atomic.file_digest(path) for path in sorted(folder.rglob("part-*"))] for folder in folders]
     assert len(parts[0]) == (20 if keys else 5)  # rows, units
     assert parts[0] == parts[1]

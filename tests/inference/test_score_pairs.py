@@ -15,7 +15,7 @@ import dkernel
 from dkernel.data import open_source
 from dkernel.data.file_schema import CSV_TEXT
 from dkernel.data.writers import atomic, formats
-from dkernel.data.writers.object_store import open_destination
+from dkernel.data.writers.destination import Destination
 from dkernel.errors import DataError
 from dkernel.inference.score import write_scores
 from dkernel.model.model_file import save
@@ -57,7 +57,7 @@ def score_files(folder: Path, model, kind: str, out: Path, executor):
         columns=model.columns,
         keep=[keep],
         scratch=folder / "scratch",
-        kept_as=open_destination(out).format.kept_as,
+        kept_as=Destination(out).format.kept_as,
         quarantine=True,
         known=("label",),
     )

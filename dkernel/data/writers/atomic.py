@@ -26,7 +26,7 @@ _NAME_BYTES = 100  # of a name: some file systems take 143 in all
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-def explain_os_error(error: OSError, path: Path) -> DKernelError:
+def explain_os_error(error: OSError, path: Path | str) -> DKernelError:
     """The dkernel error for what the operating system refused at `path`.
 
     Examples
@@ -58,7 +58,7 @@ def explain_os_error(error: OSError, path: Path) -> DKernelError:
 
 
 @contextlib.contextmanager
-def explain_os_errors(path: Path) -> Iterator[None]:
+def explain_os_errors(path: Path | str) -> Iterator[None]:
     """Turn errors of the operating system into errors of dkernel."""
     try:
         yield

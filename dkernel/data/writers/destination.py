@@ -1,4 +1,4 @@
-"""Outputs that are complete or not there: parts are staged beside the destination, and one rename makes them appear.
+"""Outputs that are complete or not there, in a folder of a disk or in an object store (s3://, gs://, ...).
 
     .NAME.staging-JOB/            a hidden sibling of NAME, so that the last step is a rename and never a copy
         lock                      held by the one client that works here; a dead client holds nothing
@@ -7,71 +7,74 @@
                                   late attempt can only add a file that nobody asked for, and a rerun finds what to keep
         rejects-00007.SHA256      the rows that a part has not, there before the part is
         moved.json                the records of the parts that are in the output already
-        output                    what the client makes of the parts just before it appears as NAME
-        manifest.json             and its manifest, when the output is a single file (or a Zarr folder)
+        output                    the folder that the client makes of the parts just before it appears as NAME
+        .output.UUID.partial      or the single file (or Zarr folder), ...
+        manifest.json             ... and its manifest
 
 A folder holds its `_manifest.json` and an empty `_SUCCESS`, both in place before the folder appears. For one file, and
-for Zarr, whose readers allow no other files inside, the manifest is the hidden sibling `.NAME.manifest.json`. It takes
-its name just after the file has taken its own; a kill between the two leaves it in the staging folder, where the
-next run finds it, sees by the sha256 that it belongs to the file, and finishes the move. A manifest holds no time and
-no host: equal jobs have equal outputs, manifest included.
+for Zarr, whose readers allow no other files inside, the manifest is the hidden sibling `.NAME.manifest.json`. It is
+written just after the file has taken its name; after a kill between the two the next run finds it in the staging
+folder, sees by the sha256 that it belongs to the file, and finishes. A manifest holds no time and no host: equal jobs
+have equal outputs, manifest included.
 
 Rejected rows are listed in `_rejects.csv` of a folder, else in `NAME.rejects-XXXXXXXX.csv` beside the output, with the
 first digits of the output's sha256: it is there before the output appears, and no other output's list stood in its way.
+
+An object store has no rename of folders and no locks, and shows an object when it has all of it. So a folder is filled
+where it is: `_manifest.json` comes first and says whose it is, so that a commit which was killed is gone on with, then
+copies of the parts, which the store makes, and `_SUCCESS` last: where it is everything is there, where it is not
+nobody should read. Two clients with one job write the same bytes to the same names.
 """
 
 import errno
+import hashlib
 import json
 import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from dkernel.data.rejected_rows import csv_of_files, rows_of_csv, to_csv
+from dkernel.data.store import Store, is_url, locate, open_filesystem
 from dkernel.data.writers.atomic import (
     check_no_device,
     explain_os_errors,
     file_digest,
     is_empty_folder,
     lock_in,
-    rename_into_place,
     replacing,
     restore,
     staged_name,
-    sync,
     sync_tree,
-    write_file,
 )
-from dkernel.data.writers.formats import choose_format
+from dkernel.data.writers.formats import check_same, choose_format
 from dkernel.data.writers.manifest import (
+    MANIFEST_VERSION,
     Entry,
     InputFacts,
     Manifest,
     OutputPart,
     PartWriter,
     check_rows,
-    list_entries,
-    name_parts,
     read_manifest,
-    refuse_other,
-    staging_name,
 )
-from dkernel.data.writers.partitions import Partitioned, files_in
+from dkernel.data.writers.partitions import Partitioned
 from dkernel.errors import ClusterError, DataError, UnsupportedError
 
 REJECTS_NAME = "_rejects.csv"
-
-
-def names_in_folder(manifest: Manifest | None) -> set[str]:
-    """The names of the files in the folder of an output: those of its manifest, and what every folder has."""
-    files = manifest.files if manifest else ()
-    return {"_manifest.json", "_SUCCESS", REJECTS_NAME, *(entry.name for entry in files)}
+_SUCCESS = "_SUCCESS"
+_MOVED = "moved.json"
+_ZARR_NAMES = {"zarr.json", ".zgroup", ".zarray"}  # one of which every Zarr folder has
 
 
 class Destination:
-    """The place of an output, and whether this job's output is there already.
+    """The place of an output, a path or a URL, and whether this job's output is there already.
 
     `with destination.stage(job) as staging:` writes parts by `staging.part_writer(...)` and ends with `staging.commit`.
 
@@ -79,157 +82,197 @@ class Destination:
     --------
     >>> Destination("scores.csv").complete({"model": "1f"}) is None
     True
+    >>> Destination("memory://bucket/scores").path
+    'memory://bucket/scores'
     """
 
     def __init__(self, path: str | os.PathLike[str], overwrite: bool = False, partition_by: Sequence[str] = ()) -> None:
-        if "://" in os.fspath(path):
-            raise UnsupportedError(
-                f"{os.fspath(path)}: an output is written to a file system, where a rename makes it appear as a whole. "
-                "Give a local or shared folder, and copy the finished output from there."
-            )
+        text = os.fspath(path).removeprefix("file://")
+        if is_url(text):
+            open_filesystem(text)  # refuses what no file system takes
         # The target of a link, so that staging lies on the file system of the output itself.
-        self.path = Path(path).resolve()
-        check_no_device(self.path)
-        self.overwrite = overwrite
-        self.format = choose_format(self.path)
+        self.beside, self.name = locate(text.rstrip("/") if is_url(text) else Path(text).resolve())
+        self.path, self.overwrite = self.beside.path(self.name), overwrite
+        self.format = choose_format(Path(self.name))
         if partition_by:
             self.format = Partitioned.of(partition_by, self.format)
-        if not self.path.parent.is_dir():
-            raise DataError(
-                f"{self.path}: the folder {self.path.parent} is not there. Make it, or choose another place."
+        if self.beside.renames:
+            self._check_on_disk(Path(self.path))
+        else:
+            self._check_in_store()
+        self.home = self.beside.within(self.name) if self.format.folder else self.beside  # of all that is listed
+        self.manifest_name = "_manifest.json" if self.format.folder else f".{self.name}.manifest.json"
+
+    def _check_on_disk(self, path: Path) -> None:
+        check_no_device(path)
+        if not path.parent.is_dir():
+            raise DataError(f"{path}: the folder {path.parent} is not there. Make it, or choose another place.")
+        if path.exists() and path.is_dir() != (self.format.folder or self.format.ending == ".zarr"):
+            kind, needed = ("a folder", "a file") if path.is_dir() else ("a file", "a folder")
+            raise DataError(f"{path} is {kind}, and this output is {needed}. Choose another name.")
+
+    def _check_in_store(self) -> None:
+        if isinstance(self.format, Partitioned):
+            raise UnsupportedError(
+                f"{self.path}: an output in a store is not divided. Write it to a folder, and copy that."
             )
-        if self.path.exists() and self.path.is_dir() != (self.format.folder or self.format.ending == ".zarr"):
-            kind, needed = ("a folder", "a file") if self.path.is_dir() else ("a file", "a folder")
-            raise DataError(f"{self.path} is {kind}, and this output is {needed}. Choose another name.")
-
-    @property
-    def _manifest(self) -> Path:
-        if self.format.folder:
-            return self.path / "_manifest.json"
-        return self.path.with_name(f".{self.path.name}.manifest.json")
-
-    def _staging(self, job: Mapping[str, str]) -> Path:
-        return self.path.with_name(staging_name(self.path.name, job))
+        if self.format.ending == ".zarr":
+            raise UnsupportedError(
+                f"{self.path}: a Zarr group is many objects that cannot appear as one. Choose .parquet, .csv or .npy, "
+                "or a name without an ending for a folder of Parquet files."
+            )
 
     def complete(self, job: Mapping[str, str]) -> Manifest | None:
         """The manifest if the output of this job is there, whole; None if its place is free, or may be overwritten.
 
         Refuses whatever else stands there. What a kill left of the last steps of a commit is finished here.
         """
-        staged = self._staging(job) / "manifest.json"
+        staged = self.staging(job)
         with explain_os_errors(self.path):
-            restore(self.path)
-            if not self.path.exists() or is_empty_folder(self.path):
+            if self.beside.renames:
+                restore(Path(self.path))
+            if self._is_free():
                 return None
-            for candidate in (self._manifest, staged):
-                manifest = read_manifest(candidate)
-                if manifest is not None and manifest.job == dict(job) and self._holds(manifest):
-                    if candidate == staged:
-                        os.replace(staged, self._manifest)
-                        sync(self.path.parent)
-                    self._sweep(manifest)
+            for store, name in ((self.home, self.manifest_name), (staged, "manifest.json")):
+                manifest = read_manifest(store, name)
+                if manifest is not None and manifest.job == dict(job) and self._holds(manifest, store is staged):
+                    if store is staged:
+                        self.take_manifest(staged)
+                    self.sweep(manifest)
                     return manifest
             self._check_replaceable(job)
         return None
 
-    def _holds(self, manifest: Manifest) -> bool:
-        """True if the output equals its manifest, byte for byte."""
+    def take_manifest(self, staged: Store) -> None:
+        """Let the manifest that is staged appear, so that a kill leaves nothing beside it."""
+        with staged.workplace(["manifest.json"]) as here:
+            self.home.take(here / "manifest.json", self.manifest_name)
+
+    def _is_free(self) -> bool:
+        if self.format.folder and not self.beside.renames:
+            return not self._list_files()
+        return not self.beside.has(self.name) or is_empty_folder(Path(self.path))
+
+    def _list_files(self) -> set[str]:
+        """The names of the files in an output that is a folder."""
+        return set(self.beside.within(self.name).files())
+
+    def _holds(self, manifest: Manifest, read: bool) -> bool:
+        """True if the output equals its manifest: byte for byte on a disk, or where `read`."""
         if self.format.folder:
-            names = [name for name in files_in(self.path) if name[0] not in "._"]
-            if names != [entry.name for entry in manifest.files] or not (self.path / "_SUCCESS").exists():
+            names = self._list_files()
+            shown = sorted(name for name in names if name[0] not in "._")
+            if shown != [entry.name for entry in manifest.files] or _SUCCESS not in names:
                 return False
-            files = [self.path / entry.name for entry in manifest.files]
-        else:
-            files = [self.path]
-        entries = list(manifest.files)
-        if manifest.rejects is not None:
-            files.append(self.rejects(manifest.rejects))
-            entries.append(manifest.rejects)
-        return all(
-            file.exists() and file_digest(file) == (entry.bytes, entry.sha256)
-            for file, entry in zip(files, entries, strict=True)
-        )
+        listed = [] if manifest.rejects is None else [manifest.rejects]
+        return not self.home.find_changed(_digests([*manifest.files, *listed]), read)
 
-    def rejects(self, entry: Entry) -> Path:
-        """Path of the list of rejected rows."""
-        return (self.path if self.format.folder else self.path.parent) / entry.name
+    def rejects(self, entry: Entry) -> str:
+        """Path or URL of the list of rejected rows."""
+        return self.home.path(entry.name)
 
-    def companions(self) -> list[Path]:
+    def companions(self) -> list[str]:
         """The files beside the output that its commit replaces or removes: its manifest, and lists of rejected rows."""
-        return [] if self.format.folder else [self._manifest, *self._lists()]
+        names = [] if self.format.folder else [self.manifest_name, *self._list_rejects()]
+        return [self.home.path(name) for name in names]
 
-    def _lists(self) -> list[Path]:
-        listed = re.compile(re.escape(self.path.name) + r"\.rejects-[0-9a-f]{8}\.csv")
-        return [path for path in self.path.parent.iterdir() if listed.fullmatch(path.name)]
+    def _list_rejects(self) -> list[str]:
+        listed = re.compile(re.escape(self.name) + r"\.rejects-[0-9a-f]{8}\.csv")
+        return list(filter(listed.fullmatch, self.beside.names()))
 
     def _check_replaceable(self, job: Mapping[str, str]) -> None:
-        manifest = read_manifest(self._manifest)
-        if not self.overwrite:
-            refuse_other(self.path, job, manifest)
-        foreign = self._foreign(manifest)
-        if foreign:
+        manifest, names = read_manifest(self.home, self.manifest_name), self._list_files()
+        differing = sorted(k for k in {*job, *manifest.job} if job.get(k) != manifest.job.get(k)) if manifest else []
+        begun = not self.beside.renames and self.format.folder and _SUCCESS not in names
+        if not self.overwrite and (manifest is None or differing or not begun):
+            why = f"and comes from another job (different: {', '.join(differing)})"
+            if not differing:
+                why = "and was changed since it was written" if manifest else "and has no manifest of dkernel's"
             raise DataError(
-                f"{self.path} is a folder with files that dkernel did not write ({', '.join(foreign[:3])}), and "
+                f"{self.path} already exists {why}. Choose another name, or give --overwrite (overwrite=True)."
+            )
+        if self.format.folder:
+            files = manifest.files if manifest else ()
+            names -= {self.manifest_name, _SUCCESS, REJECTS_NAME, *(entry.name for entry in files)}
+        elif names & _ZARR_NAMES:
+            names = set()
+        if names:
+            raise DataError(
+                f"{self.path} holds files that dkernel did not write ({', '.join(sorted(names)[:3])}), and "
                 "overwriting would delete them. Choose another name, or move them away."
             )
 
-    def _foreign(self, manifest: Manifest | None) -> list[str]:
-        if not self.path.is_dir():
-            return []
-        if not self.format.folder:
-            names = sorted(p.name for p in self.path.iterdir())
-            return [] if {"zarr.json", ".zgroup", ".zarray"} & set(names) else names
-        return [name for name in files_in(self.path) if name not in names_in_folder(manifest)]
+    def staging(self, job: Mapping[str, str]) -> Store:
+        """The staging folder of a job, hidden beside the output."""
+        text = json.dumps({"protocol": MANIFEST_VERSION, **job}, sort_keys=True)
+        return self.beside.within(f".{self.name}.staging-{hashlib.sha256(text.encode()).hexdigest()[:16]}")
 
-    def stage(self, job: Mapping[str, str]) -> "Staging":
-        """The staging folder of this job; a context manager, for one client at a time."""
-        return Staging(self, job, self._staging(job))
+    def stage(self, job: Mapping[str, str]) -> AbstractContextManager["Staging"]:
+        """The staging folder of this job; a context manager, on a disk for one client at a time."""
+        staging = Staging(self, job)
+        return staging.lock() if self.beside.renames else nullcontext(staging)
 
-    def _sweep(self, manifest: Manifest) -> None:
-        """Remove the staging folders of this destination that no job works in, and lists of outputs that are gone."""
-        for path in self._lists():
-            if manifest.rejects is None or path.name != manifest.rejects.name:
-                path.unlink(missing_ok=True)
-        for folder in self._stagings():
-            if (lock := lock_in(folder)) is not None:
+    def sweep(self, manifest: Manifest) -> None:
+        """Remove what is staged for this output and no job works on, and lists of outputs that are gone.
+
+        In a store nobody can tell whether other jobs live, so theirs stays.
+        """
+        if not self.beside.renames:
+            self.staging(manifest.job).remove_all()
+            return
+        for name in self._list_rejects():
+            if manifest.rejects is None or name != manifest.rejects.name:
+                self.beside.remove(name)
+        for folder, is_idle in self._list_stagings():
+            if is_idle:
                 shutil.rmtree(folder, ignore_errors=True)
-                os.close(lock)
 
     def is_written(self, but: Path) -> bool:
-        """True if a client works in a staging folder of this destination `but` this one."""
-        for folder in self._stagings():
-            if folder != but:
+        """True if a client works in a staging folder of this destination on a disk `but` this one."""
+        return any(folder != but and not is_idle and folder.is_dir() for folder, is_idle in self._list_stagings())
+
+    def _list_stagings(self) -> Iterator[tuple[Path, bool]]:
+        """The staging folders on a disk, each with True if nobody works there, nor can as long as this is at it."""
+        for folder in Path(self.path).parent.iterdir():
+            if folder.name.startswith(f".{self.name}.staging-"):
                 lock = lock_in(folder)
-                if lock is None and folder.is_dir():
-                    return True
+                yield folder, lock is not None
                 if lock is not None:
                     os.close(lock)
-        return False
 
-    def _stagings(self) -> list[Path]:
-        return [f for f in self.path.parent.iterdir() if f.name.startswith(f".{self.path.name}.staging-")]
+
+def _digests(entries: Sequence[Entry]) -> dict[str, tuple[int, str]]:
+    return {entry.name: (entry.bytes, entry.sha256) for entry in entries}
 
 
 class Staging:
-    """The staging folder of one job at one destination, while its one client works in it."""
+    """The staging folder of one job at one destination; `Destination.stage` opens it."""
 
-    def __init__(self, destination: Destination, job: Mapping[str, str], folder: Path) -> None:
-        self.destination, self.job, self.folder = destination, dict(job), folder
+    def __init__(self, destination: Destination, job: Mapping[str, str]) -> None:
+        self.destination, self.job = destination, dict(job)
+        self.store = destination.staging(job)
 
-    def __enter__(self) -> "Staging":
+    @contextmanager
+    def lock(self) -> Iterator["Staging"]:
+        """Make the folder on a disk, for this client alone; another one that is alive is refused."""
+        folder = Path(self.store.where)
         with explain_os_errors(self.destination.path):
-            self.folder.mkdir(exist_ok=True)
-            if self.folder.is_symlink():
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(self.folder))
-            lock = lock_in(self.folder)
-            if lock is None:
+            folder.mkdir(exist_ok=True)
+            if folder.is_symlink():
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(folder))
+            if (lock := lock_in(folder)) is None:
                 raise self._busy("of the same command")
-            self._handle = lock
-            if self.destination.is_written(but=self.folder):
-                self._leave()
-                raise self._busy("with another model or other rows")
-            self._take_back()
-        return self
+        try:
+            with explain_os_errors(self.destination.path):
+                if self.destination.is_written(but=folder):
+                    raise self._busy("with another model or other rows")
+                self._take_back()
+            yield self
+        finally:
+            # Finished parts stay for a rerun; nothing else is left on the disk.
+            if not any(OutputPart.of_name(name, 0) or name == _MOVED for name in self.store.names()):
+                self.discard()
+            os.close(lock)
 
     def _busy(self, which: str) -> ClusterError:
         return ClusterError(
@@ -237,75 +280,67 @@ class Staging:
             "or stop it; then run the command again."
         )
 
-    def _leave(self) -> None:
-        # Finished parts stay for a rerun; nothing else is left on the disk.
-        if not any(OutputPart.is_name(path.name) or path.name == "moved.json" for path in self._staged_files()):
-            shutil.rmtree(self.folder, ignore_errors=True)
-        os.close(self._handle)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._leave()
-
     def discard(self) -> None:
         """Remove all of it: bad data are mended by other data, which are another job, so no job would come back."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _staged_files(self) -> list[Path]:
-        return sorted(self.folder.iterdir()) if self.folder.is_dir() else []
+        self.store.remove_all()
 
     def _take_back(self) -> None:
         """Give the parts of a commit that was killed half way their staged names again."""
-        output, moved = self.folder / "output", self.folder / "moved.json"
-        if moved.exists():
-            for name, staged in json.loads(moved.read_bytes()).items():
-                if (output / name).exists():
-                    os.replace(output / name, self.folder / staged)
-            moved.unlink()
-        self._clear_output()
-
-    def _clear_output(self) -> None:
-        output = self.folder / "output"
-        if output.is_dir():
-            shutil.rmtree(output)
-        else:
-            output.unlink(missing_ok=True)
+        output = self.store.within("output")
+        if self.store.has(_MOVED):
+            for name, staged in json.loads(self.store.read(_MOVED)).items():
+                if output.has(name):
+                    output.give(name, self.store, staged)
+            self.store.remove(_MOVED)
+        output.remove_all()
 
     def part_writer(self, index: int, rows: int) -> PartWriter:
         """The writer of part `index`."""
-        form = self.destination.format
-        keys = form.keys if isinstance(form, Partitioned) else ()
-        return PartWriter(str(self.folder), index, rows, form.ending, keys)
+        return PartWriter(self.store.where, index, rows, self.destination.format)
 
     def finished(self, rows: Sequence[int]) -> dict[int, OutputPart]:
-        """The parts that an earlier run finished, their bytes checked; damaged ones and leftovers are removed.
+        """The parts that an earlier run finished; on a disk damaged ones and leftovers are removed.
 
         Parameters
         ----------
         rows : rows of every part of the job
         """
-        parts: dict[int, OutputPart] = {}
-        with explain_os_errors(self.folder):
-            for path in self._staged_files():
-                part = OutputPart.of_file(path)
-                if part and part.is_one_of(rows) and part.index not in parts:
-                    parts[part.index] = part
-                elif path.is_dir() and path.suffix == ".partial":
-                    shutil.rmtree(path)
-                elif path.suffix == ".partial" or OutputPart.is_name(path.name):
-                    path.unlink()
-            listed = {part.rejects for part in parts.values()}
-            for path in self._staged_files():
-                if path.name.startswith("rejects-") and path.name not in listed:
-                    path.unlink()
+        with explain_os_errors(self.destination.path):
+            parts: dict[int, OutputPart] = {}
+            for part in self.find_parts():
+                if part.is_one_of(rows):
+                    parts.setdefault(part.index, part)
+            kept = {name for part in parts.values() for name in (part.staged, part.rejects)}
+            for name in self.store.names() if self.store.renames else ():
+                if name.endswith(".partial") or (name.startswith(("part-", "rejects-")) and name not in kept):
+                    self.store.within(name).remove_all()  # of Zarr
+                    self.store.remove(name)
         return parts
+
+    def find_parts(self) -> list[OutputPart]:
+        """The finished parts that are there as their names say, with what their rows were."""
+        there = self.store.files()
+        parts = [part for name in sorted(there) if (part := OutputPart.of_name(name, there[name]))]
+        needed = {part.staged: (part.bytes, part.sha256) for part in parts}
+        needed |= {part.rejects: (there.get(part.rejects, 0), part.rejects_sha256) for part in parts if part.rejected}
+        changed = self.store.find_changed(needed)
+        whole: list[OutputPart] = []
+        for part in parts:
+            try:
+                seen = json.loads(self.store.read(part.seen_name)) if part.seen_name in there else {}
+            except ValueError:
+                continue  # it is made again
+            if isinstance(seen, dict) and not changed & {part.staged, part.rejects}:
+                whole.append(replace(part, seen=seen))
+        return whole
 
     def rejected(self, parts: Sequence[OutputPart]) -> Iterator[Sequence[str]]:
         """Reasons of all rejected rows of these parts, in order."""
         for part in parts:
             if part.rejected:
-                yield from rows_of_csv((self.folder / part.rejects).read_bytes())
+                with explain_os_errors(self.destination.path):
+                    content = self.store.read(part.rejects)
+                yield from rows_of_csv(content)
 
     def commit(self, parts: Sequence[OutputPart], columns: Sequence[str], facts: InputFacts | None = None) -> Manifest:
         """Make the output of all its parts and let it appear.
@@ -316,81 +351,120 @@ class Staging:
         columns : the names of the output's columns
         facts : of the input, for the manifest; the list of rejected rows names its bad files too
         """
-        destination, path = self.destination, self.destination.path
-        with explain_os_errors(path):
-            output, manifest = self._build(parts, columns, facts or InputFacts())
-            if not destination.overwrite and path.exists() and not is_empty_folder(path):
-                raise DataError(f"{path} appeared while this run was working. Choose another name, or overwrite it.")
-            if manifest.rejects is not None and not destination.format.folder:
-                os.replace(self.folder / REJECTS_NAME, destination.rejects(manifest.rejects))
-                sync(path.parent)
-            rename_into_place(output, path)
-            if not destination.format.folder:
-                os.replace(self.folder / "manifest.json", destination._manifest)
-                sync(path.parent)
-            shutil.rmtree(self.folder, ignore_errors=True)
-            destination._sweep(manifest)
+        destination, facts = self.destination, facts or InputFacts()
+        with explain_os_errors(destination.path):
+            manifest = destination.complete(self.job)  # another client may have come meanwhile
+            if manifest is None:
+                self._check_there(parts)
+                written = [part for part in parts if part.rows] or list(parts[:1])
+                if destination.format.folder:
+                    manifest = self._commit_folder(parts, written, facts)
+                else:
+                    manifest = self._commit_file(parts, written, columns, facts)
+            self.store.remove_all()
+            destination.sweep(manifest)
         return manifest
 
-    def _build(self, parts: Sequence[OutputPart], columns: Sequence[str], facts: InputFacts) -> tuple[Path, Manifest]:
-        form, path = self.destination.format, self.destination.path
-        rejected = sum(part.rejected for part in parts)
-        lists = [self.folder / part.rejects for part in parts if part.rejected]
-        parts = [part for part in parts if part.rows] or list(parts[:1])
-        staged = [self.folder / part.staged for part in parts]
-        if missing := [p.name for p in (*staged, *lists) if not p.exists()]:
+    def _check_there(self, parts: Sequence[OutputPart]) -> None:
+        names, there = [part.staged for part in parts], self.store.files()
+        names += [part.rejects for part in parts if part.rejected]
+        if missing := [name for name in names if name not in there]:
             raise ClusterError(
-                f"{self.folder} no longer has {missing[0]}, which a worker finished. Someone removed it, or a worker's "
-                "disk is another than the client's: an output must lie where all see it. Run the same command again."
+                f"{self.store.where} no longer has {missing[0]}, which a worker finished. Someone removed it, or a "
+                "worker's disk is another than the client's: an output must lie where all see it. Run the same command "
+                "again."
             )
-        form.agree(staged)
-        self._clear_output()
-        output = self.folder / "output"
-        if not form.folder:
-            rows = sum(part.rows for part in parts)
-            attempt = self.folder / staged_name("output")
-            form.assemble(staged, columns, attempt)
-            os.rename(attempt, output)
-            sync_tree(output)
-            check_rows(path, form.count_output(output), rows)
-            size, sha256 = file_digest(output)
-            name = f"{path.name}.rejects-{sha256[:8]}.csv"
-            listed = self._list(lists, rejected, facts.bad_files, self.folder / REJECTS_NAME, name)
-            entries: tuple[Entry, ...] = (Entry(path.name, rows, size, sha256),)
-            manifest = Manifest(self.job, entries, rejected, listed, facts)
-            write_file(self.folder / "manifest.json", manifest.to_bytes())
-            return output, manifest
-        output.mkdir()
-        named: dict[str, OutputPart] = {}
-        if isinstance(form, Partitioned):
-            entries = tuple(
-                Entry(name, rows, *file_digest(output / name)) for name, rows in form.divide(staged, output)
-            )
-            sync_tree(output)
-        else:
-            named = name_parts(parts, form.staged)
-            entries = list_entries(named)
-        listed = self._list(lists, rejected, facts.bad_files, output / REJECTS_NAME, REJECTS_NAME)
-        manifest = Manifest(self.job, entries, rejected, listed, facts)
-        write_file(output / "_manifest.json", manifest.to_bytes())
-        # Before the parts: it is what a rerun takes them back by.
-        moves = {name: part.staged for name, part in named.items()}
-        write_file(self.folder / "moved.json", json.dumps(moves).encode())
-        for name, part in moves.items():
-            os.replace(self.folder / part, output / name)
-        check_rows(path, sum(form.count_output(output / entry.name) for entry in entries), sum(p.rows for p in parts))
-        write_file(output / "_SUCCESS", b"")
-        return output, manifest
 
-    def _list(
-        self, lists: Sequence[Path], rows: int, bad_files: Mapping[str, str], path: Path, name: str
-    ) -> Entry | None:
-        """Write the files and rows that are left out to `path`, which will be called `name`; None if there are none."""
-        if not lists and not bad_files:
+    def _commit_file(
+        self, parts: Sequence[OutputPart], written: Sequence[OutputPart], columns: Sequence[str], facts: InputFacts
+    ) -> Manifest:
+        destination, form = self.destination, self.destination.format
+        with self.store.workplace([part.staged for part in written]) as here:
+            staged, output = [here / part.staged for part in written], here / staged_name("output")
+            form.agree(staged)
+            form.assemble(staged, columns, output)
+            sync_tree(output)
+            rows = sum(part.rows for part in written)
+            check_rows(destination.path, form.count_output(output), rows)
+            entry = Entry(destination.name, rows, *file_digest(output))
+            listed = self._list_rejected(parts, facts, here, f"{entry.name}.rejects-{entry.sha256[:8]}.csv")
+            manifest = Manifest(self.job, (entry,), sum(part.rejected for part in parts), listed, facts)
+            self.store.write("manifest.json", manifest.to_bytes())
+            if listed is not None:
+                destination.home.take(here / REJECTS_NAME, listed.name)
+            if not destination.home.renames:  # bytes of two outputs may be as many: the old manifest holds no more
+                destination.home.remove(destination.manifest_name)
+            destination.home.take(output, entry.name)
+            self._check_uploads(manifest)
+            destination.take_manifest(self.store)
+        return manifest
+
+    def _commit_folder(self, parts: Sequence[OutputPart], written: Sequence[OutputPart], facts: InputFacts) -> Manifest:
+        destination, form, renames = self.destination, self.destination.format, self.store.renames
+        self._check_types(written)
+        folder = self.store.within("output") if renames else destination.home
+        with self.store.workplace() as here:
+            if renames:
+                (here / "output").mkdir()
+            named: dict[str, OutputPart] = {}
+            if isinstance(form, Partitioned):
+                entries = self._divide(form, written, here)
+            else:
+                width = max(5, len(str(len(written) - 1)))
+                named = {f"part-{number:0{width}d}{form.staged}": part for number, part in enumerate(written)}
+                entries = tuple(Entry(name, part.rows, part.bytes, part.sha256) for name, part in named.items())
+            listed = self._list_rejected(parts, facts, here, REJECTS_NAME)
+            manifest = Manifest(self.job, entries, sum(part.rejected for part in parts), listed, facts)
+            folder.remove(_SUCCESS)
+            folder.write(destination.manifest_name, manifest.to_bytes())
+            for old in folder.files().keys() - {destination.manifest_name, *(entry.name for entry in entries)}:
+                folder.remove(old)
+            if listed is not None:
+                folder.take(here / REJECTS_NAME, REJECTS_NAME)
+            if renames:  # before the parts: it is what a rerun takes them back by
+                self.store.write(_MOVED, json.dumps({name: part.staged for name, part in named.items()}).encode())
+            for name, part in named.items():
+                self.store.give(part.staged, folder, name)
+            self._check_uploads(manifest)
+            folder.write(_SUCCESS, b"")
+            if renames:
+                destination.beside.take(here / "output", destination.name)
+        return manifest
+
+    def _divide(self, form: Partitioned, written: Sequence[OutputPart], here: Path) -> tuple[Entry, ...]:
+        """Write the files of a divided output, which is on a disk."""
+        output = here / "output"
+        files = form.divide([here / part.staged for part in written], output)
+        sync_tree(output)
+        count = sum(form.count_output(output / name) for name, _ in files)
+        check_rows(self.destination.path, count, sum(part.rows for part in written))
+        return tuple(Entry(name, rows, *file_digest(output / name)) for name, rows in files)
+
+    def _check_types(self, parts: Sequence[OutputPart]) -> None:
+        """Refuse Parquet parts that have other columns or types than the first, or other rows than were read."""
+        first: pa.Schema | None = None
+        for part in parts:
+            with self.store.reading(part.staged, all_of_it=False) as stream, pq.ParquetFile(stream) as file:
+                rows, schema = file.metadata.num_rows, file.schema_arrow
+            check_rows(self.destination.path, rows, part.rows)
+            first = schema if first is None else first
+            check_same(first, schema, Path(part.staged))
+
+    def _check_uploads(self, manifest: Manifest) -> None:
+        """Refuse objects of a store that are not as large as what they were made of."""
+        home = self.destination.home
+        if not home.renames and (wrong := home.find_changed(_digests(manifest.files))):
+            raise ClusterError(f"{home.path(min(wrong))} is not whole in the store. Run the same command again.")
+
+    def _list_rejected(self, parts: Sequence[OutputPart], facts: InputFacts, here: Path, name: str) -> Entry | None:
+        """Write the files and rows that are left out to REJECTS_NAME `here`, which will be called `name`."""
+        lists = [part for part in parts if part.rejected]
+        if not lists and not facts.bad_files:
             return None
-        with replacing(path) as stream:
-            stream.write(to_csv(None) + csv_of_files(bad_files))
+        with replacing(here / REJECTS_NAME) as stream:
+            stream.write(to_csv(None) + csv_of_files(facts.bad_files))
             for part in lists:
-                with open(part, "rb") as source:
+                with self.store.reading(part.rejects) as source:
                     shutil.copyfileobj(source, stream, 1 << 20)
-        return Entry(name, rows + len(bad_files), *file_digest(path))
+        rows = sum(part.rejected for part in lists) + len(facts.bad_files)
+        return Entry(name, rows, *file_digest(here / REJECTS_NAME))

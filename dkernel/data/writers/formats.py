@@ -44,7 +44,7 @@ def _read_schema(part: Path) -> pa.Schema:
         return file.schema_arrow
 
 
-def _check_same(first: Any, other: Any, part: Path) -> None:
+def check_same(first: Any, other: Any, part: Path) -> None:
     if other != first:
         raise DataError(
             f"{part.name.split('.')[0]} has the columns [{_types(other)}], the parts before it have [{_types(first)}]. "
@@ -94,7 +94,7 @@ class Parquet(Format):
     def agree(self, parts: Sequence[Path]) -> None:
         first = _read_schema(parts[0])
         for part in parts[1:]:
-            _check_same(first, _read_schema(part), part)
+            check_same(first, _read_schema(part), part)
 
     def assemble(self, parts: Sequence[Path], columns: Sequence[str], path: Path) -> None:  # noqa: ARG002
         self.stage(row_groups(parts), path)
@@ -139,7 +139,7 @@ class Npy(Format):
         first = np.load(parts[0], mmap_mode="r")
         for part in parts[1:]:
             other = np.load(part, mmap_mode="r")
-            _check_same((first.dtype, *first.shape[1:]), (other.dtype, *other.shape[1:]), part)
+            check_same((first.dtype, *first.shape[1:]), (other.dtype, *other.shape[1:]), part)
 
     def assemble(self, parts: Sequence[Path], columns: Sequence[str], path: Path) -> None:  # noqa: ARG002
         first, rows = np.load(parts[0], mmap_mode="r"), sum(map(self.count_part, parts))
@@ -156,11 +156,10 @@ class Npy(Format):
                     shutil.copyfileobj(source, stream, 1 << 20)
 
 
-class Zarr(Format):
+class Zarr(Parquet):
     """A Zarr group with one array per column. The client alone writes it, a whole chunk at a time: none is shared."""
 
     ending: ClassVar[str] = ".zarr"
-    staged: ClassVar[str] = ".parquet"
 
     def ready(self) -> None:
         try:
@@ -179,19 +178,10 @@ class Zarr(Format):
             if not name or "/" in name or set(name) == {"."} or name.startswith("__"):
                 raise DataError(f"Column {name!r} cannot be the name of a Zarr array: rename it, or write .parquet.")
 
-    def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
-        OUTPUT_FORMATS[".parquet"].stage(tables, path)
-
-    def count_part(self, path: Path) -> int:
-        return OUTPUT_FORMATS[".parquet"].count_part(path)
-
     def count_output(self, path: Path) -> int:
         import zarr
 
         return min(array.shape[0] for _, array in zarr.open_group(path, mode="r").arrays())
-
-    def agree(self, parts: Sequence[Path]) -> None:
-        OUTPUT_FORMATS[".parquet"].agree(parts)
 
     def assemble(self, parts: Sequence[Path], columns: Sequence[str], path: Path) -> None:
         import zarr

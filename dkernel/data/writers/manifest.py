@@ -8,21 +8,19 @@ list is written first, and the part's name goes on with their number and the lis
 import contextlib
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pyarrow as pa
 
 from dkernel.data.encoding.unseen import Counted, add_counts
 from dkernel.data.rejected_rows import to_csv
-from dkernel.data.writers.atomic import explain_os_error, file_digest, staged_name, sync, write_file
+from dkernel.data.store import Store, open_store
+from dkernel.data.writers.atomic import explain_os_errors, file_digest, staged_name, sync
 from dkernel.data.writers.format import Format
-from dkernel.data.writers.formats import OUTPUT_FORMATS
-from dkernel.data.writers.partitions import Partitioned
 from dkernel.errors import DataError, DKernelError
 
 MANIFEST_VERSION = 2  # version of the manifest; it is raised where an older dkernel could not read it
@@ -73,60 +71,21 @@ class OutputPart:
         """True if it has all rows of its part, of parts with these rows."""
         return self.index < len(rows) and rows[self.index] == self.rows + self.rejected
 
-    @staticmethod
-    def is_name(name: str) -> bool:
-        """True if this is the name of a finished part."""
-        return _FINISHED.fullmatch(name) is not None
-
     @classmethod
     def of_name(cls, name: str, size: int) -> "OutputPart | None":
         """The record of a finished part of this size, if that is its name."""
         match = _FINISHED.fullmatch(name)
         return match and cls(int(match[1]), int(match[2]), size, match[3], int(match[4] or 0), match[5] or "")
 
-    @classmethod
-    def of_file(cls, path: Path) -> "OutputPart | None":
-        """The record of a finished part, if that is what `path` is and its bytes are the ones it was named after."""
-        part = cls.of_name(path.name, 0)
-        if part is None:
-            return None
-        size, sha256 = file_digest(path)
-        part = replace(part, bytes=size, sha256=sha256)
-        listed = path.with_name(part.rejects)
-        if part.rejected and not (listed.exists() and file_digest(listed)[1] == part.rejects_sha256):
-            return None
-        seen = path.with_name(part.seen_name)
-        if part.staged != path.name:
-            return None
-        return with_facts(part, seen.read_bytes()) if seen.exists() else part
-
-
-def with_facts(part: OutputPart, content: bytes) -> OutputPart | None:
-    """The part with what its rows were; None where that is damaged, so that the part is made again."""
-    try:
-        seen = json.loads(content)
-    except ValueError:
-        return None
-    return replace(part, seen=seen) if isinstance(seen, dict) else None
-
 
 @dataclass(frozen=True)
 class PartWriter:
-    """Writes a part: the staging folder, the part's number, the rows it must have, the format.
-
-    `keys` are the columns by which the output is divided.
-    """
+    """Writes a part: the staging folder (a path or a URL), the part's number, the rows it must have, the format."""
 
     folder: str
     index: int
     rows: int
-    ending: str
-    keys: tuple[str, ...] = ()
-
-    @property
-    def format(self) -> Format:
-        """The format of the part."""
-        return Partitioned(self.keys) if self.keys else OUTPUT_FORMATS[self.ending]
+    format: Format
 
     def write(
         self, tables: Iterable[pa.Table], refused: pa.Table | None = None, seen: Mapping[str, Any] | None = None
@@ -136,49 +95,52 @@ class PartWriter:
         Every attempt has a file of its own. It takes its final name when all of it is on the disk. A part all of whose
         rows are in `refused` is an empty file, which no output is made of.
         """
-        folder, form = Path(self.folder), self.format
-        attempt = folder / staged_name(f"part-{self.index:05d}")
-        rows, rejected = 0, 0 if refused is None else len(refused)
+        store, rejected = open_store(self.folder), 0 if refused is None else len(refused)
+        with explain_os_errors(self.folder), store.workplace() as here:
+            attempt = here / staged_name(f"part-{self.index:05d}")
+            try:
+                rows = self._stage(tables, rejected, attempt)
+                part = OutputPart(self.index, rows, *file_digest(attempt))
+                if refused is not None and rejected:
+                    listed = to_csv(refused)
+                    part = replace(part, rejected=rejected, rejects_sha256=hashlib.sha256(listed).hexdigest())
+                    store.write(part.rejects, listed)
+                if seen:
+                    part = replace(part, seen=seen)
+                    store.write(part.seen_name, json.dumps(seen).encode())
+                store.take(attempt, part.staged)
+            finally:
+                # A folder that vanished, or a disk that fails, was reported above.
+                with contextlib.suppress(OSError):
+                    attempt.unlink(missing_ok=True)
+        return part
+
+    def _stage(self, tables: Iterable[pa.Table], rejected: int, attempt: Path) -> int:
+        """Write the tables to a file, and count their rows, which all but the rejected ones must be."""
+        form, rows = self.format, 0
 
         def check_tables() -> Iterator[pa.Table]:
             nonlocal rows
             for number, table in enumerate(tables):
                 if number == 0:
                     form.check(table.schema)
-                form.check_rows(table, folder)
+                form.check_rows(table, attempt.parent)
                 rows += table.num_rows
                 yield table
 
-        try:
-            if rejected < self.rows or not self.rows:
-                form.stage(check_tables(), attempt)
-            else:
-                attempt.touch(exist_ok=False)
-            if rows + rejected != self.rows:
-                raise DataError(
-                    f"Part {self.index} for {folder} has {rows + rejected} rows where {self.rows} were counted "
-                    "before the reading began: an input file changed meanwhile. Run the command again when the input "
-                    "no longer changes."
-                )
-            check_rows(folder, form.count_part(attempt) if rows else 0, rows)
-            sync(attempt)
-            part = OutputPart(self.index, rows, *file_digest(attempt))
-            if refused is not None and rejected:
-                listed = to_csv(refused)
-                part = replace(part, rejected=rejected, rejects_sha256=hashlib.sha256(listed).hexdigest())
-                write_file(folder / part.rejects, listed)
-            if seen:
-                part = replace(part, seen=seen)
-                write_file(folder / part.seen_name, json.dumps(seen).encode())
-            os.replace(attempt, folder / part.staged)
-            sync(folder)
-        except OSError as error:
-            raise explain_os_error(error, folder) from error
-        finally:
-            # A folder that vanished, or a disk that fails, was reported above.
-            with contextlib.suppress(OSError):
-                attempt.unlink(missing_ok=True)
-        return part
+        if rejected < self.rows or not self.rows:
+            form.stage(check_tables(), attempt)
+        else:
+            attempt.touch(exist_ok=False)
+        if rows + rejected != self.rows:
+            raise DataError(
+                f"Part {self.index} for {self.folder} has {rows + rejected} rows where {self.rows} were counted before "
+                "the reading began: an input file changed meanwhile. Run the command again when the input no longer "
+                "changes."
+            )
+        check_rows(self.folder, form.count_part(attempt) if rows else 0, rows)
+        sync(attempt)
+        return rows
 
 
 def check_rows(path: Any, written: int, read: int) -> None:
@@ -286,34 +248,6 @@ class Manifest:
             return None
 
 
-def staging_name(name: str, job: Mapping[str, str]) -> str:
-    """The name of the staging folder of a job, hidden beside its output `name`."""
-    text = json.dumps({"protocol": MANIFEST_VERSION, **job}, sort_keys=True)
-    return f".{name}.staging-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-
-
-def name_parts(parts: Sequence[OutputPart], ending: str) -> dict[str, OutputPart]:
-    """The names of the files of a folder, each with its part, in their order."""
-    width = max(5, len(str(len(parts) - 1)))
-    return {f"part-{number:0{width}d}{ending}": part for number, part in enumerate(parts)}
-
-
-def list_entries(named: Mapping[str, OutputPart]) -> tuple["Entry", ...]:
-    """The files of a folder as its manifest lists them."""
-    return tuple(Entry(name, part.rows, part.bytes, part.sha256) for name, part in named.items())
-
-
-def refuse_other(path: Any, job: Mapping[str, str], manifest: "Manifest | None") -> NoReturn:
-    """Refuse to take the place of an output of this manifest without being asked to."""
-    if manifest is None:
-        why = "and has no manifest of dkernel's"
-    elif differing := sorted(k for k in {*job, *manifest.job} if job.get(k) != manifest.job.get(k)):
-        why = f"and comes from another job (different: {', '.join(differing)})"
-    else:
-        why = "and was changed since it was written"
-    raise DataError(f"{path} already exists {why}. Choose another name, or give --overwrite (overwrite=True).")
-
-
 def sum_filled(parts: Iterable[OutputPart]) -> Counted:
     """The values of all parts that training never saw, and the missing ones of columns with unknown values."""
     total: Counted = {}
@@ -323,8 +257,8 @@ def sum_filled(parts: Iterable[OutputPart]) -> Counted:
     return {word: counts for word, counts in {**total, "absent": absent}.items() if counts}
 
 
-def read_manifest(path: Path) -> Manifest | None:
+def read_manifest(store: Store, name: str) -> Manifest | None:
     try:
-        return Manifest.from_bytes(path.read_bytes())
+        return Manifest.from_bytes(store.read(name))
     except (FileNotFoundError, NotADirectoryError):
         return None

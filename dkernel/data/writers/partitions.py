@@ -120,9 +120,3 @@ def _folder_word(word: str) -> str:
     if word == NULL:
         return word.replace("_", "%5F")
     return quote(word, safe="") or NULL
-
-
-def files_in(folder: Path) -> list[str]:
-    """The sorted names of the files of a folder and of the folders in it."""
-    files = (p for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
-    return sorted(p.relative_to(folder).as_posix() for p in files)
