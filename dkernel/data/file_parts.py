@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -15,7 +14,7 @@ from dkernel.data.encoding.label_means import has_weight, n_copies
 from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import File
 from dkernel.data.readers.folder_keys import parse_keys, with_keys, without_keys
-from dkernel.data.rejected_rows import FilteredRows, cut_good_rows
+from dkernel.data.rejected_rows import FilteredRows, RejectedRow, find_bad_values, find_largest
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.numerics.validation import RowDescriber
 
@@ -37,7 +36,7 @@ def format_module(name: str) -> Any:
 def count_part(file: File, part: FilePart, columns: ReadColumns) -> TableCounts:
     """The counts of the features in one part; runs on a worker."""
     file.check()
-    rows = read_file_part(file, part, columns, partial(describe_file_row, file.name, part.first_row))
+    rows = read_file_part(file, part, columns)
     return TableCounts.of(rows.X, columns.encoded or {}, rows.label, rows.weight, part.number)
 
 
@@ -52,9 +51,7 @@ def count_weights(
     """
     file.check()
     alone = replace(columns, features=(str(columns.weight),), label=None, weight=None, kept=(), encoded=None)
-    weights = read_file_part(
-        file, part, replace(alone, dtype="float64"), partial(describe_file_row, file.name, part.first_row)
-    )
+    weights = read_file_part(file, part, replace(alone, dtype="float64"))
     rows = np.delete(np.arange(part.rows), part.without)
     each = np.split(weights.X[:, 0], np.searchsorted(rows, np.cumsum(steps)[:-1]))
     return tuple((int(np.count_nonzero(has_weight(some))), n_copies(some)) for some in each)
@@ -73,21 +70,24 @@ def read_unit(
     Read again with `excluded`, the numbers of some rows of the blocks, they are without these, for this `reason`.
     """
     file.check()
-    describe = partial(describe_file_row, file.name, part.first_row)
+    describe = _describe_rows(file, part)
     first = None if columns.label is None else part.number
     try:
         try:
             if excluded:
                 raise DataError(reason)
-            raw = read_file_part(file, part, columns, describe).encode(columns.encoding, columns.dtype, first)
-            describe_remaining = _describe_remaining(describe, part)
-            blocks = cut_blocks(raw, rows, columns.layout, describe_remaining, columns.label, columns.weight)
+            raw = read_file_part(file, part, columns).encode(columns.encoding, columns.dtype, first)
+            blocks = cut_blocks(raw, rows, columns.layout, describe, columns.label, columns.weight)
         except DataError:
             if not (columns.quarantine or excluded):
                 raise
-            valid = valid_rows(file, part, columns, describe)
-            valid = replace(valid, raw=valid.raw.encode(columns.encoding, columns.dtype, first))
-            blocks = cut_good_rows(valid, rows, columns, describe, (file.name, part.first_row), excluded, reason)
+            filtered = filter_part(file, part, columns)
+            raw = filtered.raw.encode(columns.encoding, columns.dtype, first)
+            bad = {row: find_largest(raw.X, row, reason, columns) for row in excluded}
+            filtered = replace(filtered, raw=raw).without(bad)
+            blocks = cut_blocks(filtered.raw, _shares(rows, len(filtered.rows)), columns.layout, describe)
+            listed = filtered.list_rejected(file.name, part.first_row)
+            blocks = (replace(blocks[0], refused=listed), *blocks[1:])
     except FileNotFoundError as error:
         raise file.error_of_missing(error) from None
     if file.local:
@@ -95,29 +95,51 @@ def read_unit(
     return blocks
 
 
-def read_file_part(file: File, part: FilePart, columns: ReadColumns, describe: RowDescriber) -> UncheckedBlock:
+def _shares(rows: Sequence[int], good: int) -> tuple[int, ...]:
+    """The chunks filled from the front with the rows that are left; one chunk at least, even an empty one."""
+    shares = []
+    for n in rows:
+        shares.append(min(n, good))
+        good -= shares[-1]
+    return tuple(n for n in shares if n) or (0,)
+
+
+def read_file_part(file: File, part: FilePart, columns: ReadColumns) -> UncheckedBlock:
     """The rows of one part that are not left out, with the columns that the names of the file's folders hold."""
-    if part.without:
-        valid = valid_rows(file, part, columns, describe)
-        raw = valid.raw.take(~np.isin(valid.rows, part.without))
-    else:
-        raw = format_module(file.format).read_part(file, part, without_keys(columns), describe)
-        raw = _with_kept_types(with_keys(raw, parse_keys(file.name), columns, file.name), columns, file.name)
+    raw = _read_rows(file, part, columns)
     if columns.label is None or raw.label is None or columns.kinds[columns.label] != "whole":
         return raw
-    return replace(raw, label=as_whole_label(raw.label, _describe_remaining(describe, part), columns.label))
+    return replace(raw, label=as_whole_label(raw.label, _describe_rows(file, part), columns.label))
 
 
-def valid_rows(file: File, part: FilePart, columns: ReadColumns, describe: RowDescriber) -> FilteredRows:
-    """The rows of one part that can be read, and why the others cannot."""
-    reader, in_file = format_module(file.format), without_keys(columns)
-    valid: FilteredRows
-    if hasattr(reader, "read_valid"):
-        valid = reader.read_valid(file, part, in_file, describe)
-    else:  # arrays: whether their numbers are finite is seen later
-        valid = FilteredRows(reader.read_part(file, part, in_file, describe), np.arange(part.rows), {})
-    raw = with_keys(valid.raw, parse_keys(file.name), columns, file.name)
-    return replace(valid, raw=_with_kept_types(raw, columns, file.name))
+def _read_rows(file: File, part: FilePart, columns: ReadColumns) -> UncheckedBlock:
+    """The same, with a label that may be no whole number where other files have these."""
+    reader = format_module(file.format)
+    raw = reader.read_part(file, part, without_keys(columns), _describe_rows(file, part))
+    if part.without and not hasattr(reader, "find_bad_rows"):  # arrays are read as a whole
+        raw = raw.take(~np.isin(np.arange(part.rows), part.without))
+    raw = with_keys(raw, parse_keys(file.name), columns, file.name)
+    return _with_kept_types(raw, columns, file.name)
+
+
+def filter_part(file: File, part: FilePart, columns: ReadColumns, classes: Sequence[Any] | None = None) -> FilteredRows:
+    """The rows of one part that a fit or a score can use, and why it cannot use the others.
+
+    Parameters
+    ----------
+    classes : of a model that the rows are for; None where any label is good
+    """
+    reader, refused, lines = format_module(file.format), dict[int, RejectedRow](), None
+    if hasattr(reader, "find_bad_rows"):  # of arrays every row can be read
+        refused, lines = reader.find_bad_rows(file, part, without_keys(columns))
+    raw = _read_rows(file, replace(part, without=tuple(sorted(refused))), columns)
+    rows = np.setdiff1d(np.arange(part.rows), list(refused))
+    if len(raw.X) != len(rows):
+        raise DataError(
+            f"{_describe_rows(file, part)(0)}: {len(raw.X) + len(refused)} rows were read where {part.rows} were "
+            "counted: the file changed or is damaged."
+        )
+    return FilteredRows(raw, rows, refused, lines).without(find_bad_values(raw, columns, classes))
 
 
 def _with_kept_types(raw: UncheckedBlock, columns: ReadColumns, name: str) -> UncheckedBlock:
@@ -137,14 +159,10 @@ def _with_kept_types(raw: UncheckedBlock, columns: ReadColumns, name: str) -> Un
     return replace(raw, kept=table)
 
 
-def _describe_remaining(describe: RowDescriber, part: FilePart) -> RowDescriber:
-    """Describe a row by its number among those that are not left out."""
+def _describe_rows(file: File, part: FilePart) -> RowDescriber:
+    """What says where a row of a part stands, by its number among those that are not left out."""
+    describe = file.describe_rows(part.first_row)
     if not part.without:
         return describe
-    rows = np.delete(np.arange(part.rows), part.without)
+    rows = np.setdiff1d(np.arange(part.rows), part.without)
     return lambda row: describe(int(rows[row]))
-
-
-def describe_file_row(name: str, first_row: int, row: int) -> str:
-    """The name of a row in messages."""
-    return f"{name}, row {first_row + row + 1}"

@@ -145,7 +145,8 @@ class ReadColumns:
     `objects` are the features that are no numbers. `encoded` says of each feature whether it is a "number", a "date",
     a "duration" or a "category", where `encoding` makes inputs of them, once it has been learned. `date_formats` are of
     dates that are text and not in ISO 8601. `keys` stand in the names of folders, as whole numbers or as text.
-    `kept_types` are the Arrow types of kept columns that differ between files.
+    `kept_types` are the Arrow types of kept columns that differ between files. `strict` says that no encoding will fill
+    a missing value, before there is one.
     """
 
     features: Sequence[str]
@@ -162,6 +163,7 @@ class ReadColumns:
     date_formats: Mapping[str, str] = field(default_factory=dict)
     keys: Mapping[str, str] = field(default_factory=dict)
     kept_types: Mapping[str, Any] = field(default_factory=dict)
+    strict: bool = False
 
     @property
     def inputs(self) -> Sequence[str]:
@@ -181,7 +183,7 @@ class ReadColumns:
     @property
     def fills(self) -> bool:
         """True if features may be missing."""
-        return self.encoded is not None and (self.encoding is None or not self.encoding.strict)
+        return self.encoded is not None and not (self.strict if self.encoding is None else self.encoding.strict)
 
     def is_category(self, name: str) -> bool:
         """True if the column is a feature that is a category."""

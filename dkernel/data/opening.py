@@ -19,7 +19,7 @@ from dkernel.data.column_selection import select_columns
 from dkernel.data.compute import dask_compute
 from dkernel.data.encoded_columns import learn_encoding, with_numbers
 from dkernel.data.encoding import Encoding
-from dkernel.data.file_parts import count_part, describe_file_row, format_module, read_file_part, read_unit
+from dkernel.data.file_parts import count_part, format_module, read_file_part, read_unit
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part, part_of_no_rows
 from dkernel.data.paths import FORMATS, File, expand, split_ending
 from dkernel.data.readers.folder_keys import parse_keys, with_folder_keys, with_keys, without_keys
@@ -333,12 +333,12 @@ def _head(tables: Sequence[FileSchema], columns: ReadColumns) -> NDArray[Any] | 
         return None
     reader, file = format_module(table.file.format), table.file
     columns = replace(columns, dtype="float64", label=None, weight=None, kept=())
-    describe = partial(describe_file_row, file.name, 0)
     try:
         if hasattr(reader, "head"):  # whose smallest parts are large
-            block = with_keys(reader.head(file, without_keys(columns), HEAD, describe), table.keys, columns, file.name)
+            rows = reader.head(file, without_keys(columns), HEAD, file.describe_rows(0))
+            block = with_keys(rows, table.keys, columns, file.name)
         else:
-            block = read_file_part(file, first_part(table, HEAD), columns, describe)
+            block = read_file_part(file, first_part(table, HEAD), columns)
         return block.encode(columns.encoding, "float64").X
     except (DataError, OSError):
         return None

@@ -107,6 +107,10 @@ class File:
             data: bytes = opened.read(stop - first)
         return data
 
+    def describe_rows(self, first_row: int) -> Callable[[int], str]:
+        """What says where a row stands, by its number among those from `first_row` on."""
+        return lambda row: f"{self.name}, row {first_row + row + 1}"
+
     def key(self, purpose: str, *more: Any) -> str:
         """A name for a task on this file as it is now: the same task, the same name."""
         text = repr((purpose, self.path, self.size, self.stamp, *more))

@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,13 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
-from dkernel.data.block import Block, UncheckedBlock, cut_blocks
+from dkernel.data.block import UncheckedBlock, are_whole, valid_weights
+from dkernel.data.encoding.tables import column_numbers
 from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.text_rows import Lines
-from dkernel.errors import DataError
 from dkernel.numerics.rows import first_not_finite
-from dkernel.numerics.validation import RowDescriber
 
+SHOWN_ROWS = 10  # bad rows that a message lists
 REJECTS = pa.schema(
     [
         ("file", pa.string()),
@@ -44,7 +45,7 @@ class RejectedRow:
 class FilteredRows:
     """Rows of a unit with bad rows: `raw` holds the rows `rows` of the unit, `refused` the others.
 
-    The numbers of `raw` need not be finite yet. `lines` are those of the unit, where it is text.
+    `lines` are those of the unit, where it is text.
     """
 
     raw: UncheckedBlock
@@ -52,78 +53,74 @@ class FilteredRows:
     refused: Mapping[int, RejectedRow]
     lines: Lines | None = None
 
+    def without(self, bad: Mapping[int, RejectedRow]) -> "FilteredRows":
+        """These without some more, by their numbers among the rows of `raw`."""
+        good = np.ones(len(self.rows), bool)
+        good[list(bad)] = False
+        refused = {**self.refused, **{int(self.rows[i]): why for i, why in bad.items()}}
+        return replace(self, raw=self.raw.take(good), rows=self.rows[good], refused=refused)
 
-def cut_good_rows(
-    valid: FilteredRows,
-    rows: tuple[int, ...],
-    columns: ReadColumns,
-    describe: RowDescriber,
-    where: tuple[str, int],
-    excluded: Sequence[int],
-    reason: str,
-) -> tuple[Block, ...]:
-    """The checked blocks of the good rows, with the list of the bad ones.
+    def list_rejected(self, name: str, first_row: int) -> pa.Table:
+        """The list of the others; `name` is that of the file, which has `first_row` rows before the unit."""
+        where = name, first_row
+        listed = [_describe(self.lines, where, row, self.refused[row]) for row in sorted(self.refused)]
+        return pa.table(list(zip(*listed, strict=True)), schema=REJECTS) if listed else REJECTS.empty_table()
+
+
+def find_bad_values(
+    raw: UncheckedBlock, columns: ReadColumns, classes: Sequence[Any] | None = None
+) -> dict[int, RejectedRow]:
+    """The rows with a number that no fit and no score can use, or a label that is no class, the first in each.
 
     Parameters
     ----------
-    rows : of the chunks of the whole unit; those of the blocks are fewer
-    where : name of the file, and how many of its rows are before the unit
-    excluded : good rows, by their numbers among these, that are bad for another reason, `reason`
+    classes : of a model that the rows are for; None where any label is good
     """
-    if len(valid.rows) + len(valid.refused) != sum(rows) or len(valid.raw.X) != len(valid.rows):
-        raise DataError(
-            f"{describe(0)}: {len(valid.rows) + len(valid.refused)} rows were read where {sum(rows)} were counted: the "
-            "file changed or is damaged."
-        )
-    infinite = not_finite(valid.raw.X, columns, columns.inputs)
-    finite = [i for i in range(len(valid.rows)) if i not in infinite] if excluded else []
-    infinite |= {finite[i]: _largest(valid.raw.X, finite[i], reason, columns) for i in excluded}
-    refused = {**valid.refused, **{int(valid.rows[i]): refusal for i, refusal in infinite.items()}}
-    good = np.ones(len(valid.rows), bool)
-    good[list(infinite)] = False
-    raw = valid.raw.take(good)
-    blocks = cut_blocks(raw, _shares(rows, len(raw.X)), columns.layout, describe)
-    return (replace(blocks[0], refused=list_rejected(valid.lines, where, refused)), *blocks[1:])
+    refused: dict[int, RejectedRow] = {}
+    if classes and raw.label is not None and (raw.label.dtype.kind == "U") == isinstance(classes[0], str):
+        for row in np.flatnonzero(~np.isin(raw.label, list(classes))).tolist():
+            label = raw.label[row].item()
+            refused[row] = RejectedRow(
+                str(columns.label), f"no row of the training had the label {label!r}", str(label)
+            )
+    if raw.weight is not None and raw.weight.dtype.kind in "biuf":
+        weight = raw.weight.astype(np.float64)
+        refused |= _refuse(~valid_weights(weight), weight, str(columns.weight), "weight")
+    if raw.label is not None and raw.label.dtype.kind == "f":
+        bad = ~np.isfinite(raw.label)
+        if columns.kinds[str(columns.label)] == "whole":
+            bad |= ~are_whole(raw.label)
+        refused |= _refuse(bad, raw.label, str(columns.label), "label")
+    if not isinstance(raw.X, pa.Table):
+        return refused | _refuse_not_finite(raw.X, columns, columns.features)
+    for name in reversed(raw.X.column_names):
+        if not columns.is_category(name):
+            refused |= _refuse_not_finite(column_numbers(raw.X.column(name))[:, None], columns, (name,))
+    return refused
 
 
-def not_finite(X: Any, columns: ReadColumns, names: Sequence[str], filled: bool = False) -> dict[int, RejectedRow]:
-    """The rows with a number that is not finite or too large for the blocks; NaN is allowed if it is `filled`."""
-    cells = first_not_finite(X, columns.dtype, missing=filled)
-    return {row: _refusal(value, names[column], columns) for row, column, value in cells}
+def _refuse(bad: NDArray[np.bool_], values: NDArray[Any], name: str, what: str) -> dict[int, RejectedRow]:
+    return {
+        row: RejectedRow(name, f"the {what} is {'missing' if np.isnan(values[row]) else values[row]}", str(values[row]))
+        for row in np.flatnonzero(bad).tolist()
+    }
 
 
-def _largest(X: Any, row: int, reason: str, columns: ReadColumns) -> RejectedRow:
+def _refuse_not_finite(X: Any, columns: ReadColumns, names: Sequence[str]) -> dict[int, RejectedRow]:
+    """The rows with a number that is not finite or too large for the blocks; NaN is allowed where it is filled."""
+    refused = {}
+    for row, column, value in first_not_finite(X, columns.dtype, missing=columns.fills):
+        reason = f"{value} is too large for {columns.dtype}" if np.isfinite(value) else f"{value} is not finite"
+        refused[row] = RejectedRow(names[column], reason, str(value))
+    return refused
+
+
+def find_largest(X: Any, row: int, reason: str, columns: ReadColumns) -> RejectedRow:
     """The refusal of a row as a whole; of a dense row of numbers it names the largest of them."""
     if not isinstance(X, np.ndarray) or X.dtype.kind not in "iuf":
         return RejectedRow("", reason)
     column = int(np.abs(X[row].astype(np.float64)).argmax())
     return RejectedRow(columns.inputs[column], reason, str(X[row, column]))
-
-
-def _refusal(value: Any, name: str, columns: ReadColumns) -> RejectedRow:
-    reason = f"{value} is too large for {columns.dtype}" if np.isfinite(value) else f"{value} is not finite"
-    return RejectedRow(name, reason, str(value))
-
-
-def _shares(rows: Sequence[int], good: int) -> tuple[int, ...]:
-    """The chunks filled from the front with the rows that are left; one chunk at least, even an empty one."""
-    shares = []
-    for n in rows:
-        shares.append(min(n, good))
-        good -= shares[-1]
-    return tuple(n for n in shares if n) or (0,)
-
-
-def list_rejected(lines: Lines | None, where: tuple[str, int], refused: Mapping[int, RejectedRow]) -> pa.Table:
-    """The list of the rejected rows of a unit, by their numbers in it.
-
-    Parameters
-    ----------
-    lines : of the unit, where it is text
-    where : name of the file, and how many of its rows are before the unit
-    """
-    listed = [_describe(lines, where, row, refused[row]) for row in sorted(refused)]
-    return pa.table(list(zip(*listed, strict=True)), schema=REJECTS) if listed else REJECTS.empty_table()
 
 
 def _describe(lines: Lines | None, where: tuple[str, int], row: int, refusal: RejectedRow) -> tuple[Any, ...]:
@@ -179,6 +176,22 @@ def rows_of_csv(content: bytes) -> list[tuple[str, ...]]:
         convert_options=arrow_csv.ConvertOptions(column_types=dict.fromkeys(REJECTS.names, pa.string())),
     )
     return list(zip(*table.to_pydict().values(), strict=True))
+
+
+def describe_bad_rows(rows: Iterable[Sequence[str]], n: int, why: str, advice: str = "") -> str:
+    """n bad rows in words: why they are listed, the first of them, and of a refusal what to do; of one row one line.
+
+    Examples
+    --------
+    >>> describe_bad_rows([("b.npy", "3", "", "0", "nan", "nan")], 1, "and none is allowed", "Correct it.")
+    "b.npy, row 3, column '0': nan; and none is allowed. Correct it."
+    """
+    shown = describe_rejected(islice(rows, SHOWN_ROWS))
+    if n == 1 and advice:
+        return f"{shown[0]}; {why}. {advice}"
+    said = ("1 bad row" if n == 1 else f"{n:,} bad rows") + " so far" * bool(advice)
+    first = f"; the first {SHOWN_ROWS}" if n > SHOWN_ROWS else ""
+    return "\n".join([f"{said}, {why}{first}:", *(f"  {line}" for line in shown), *filter(None, [advice])])
 
 
 def describe_rejected(rows: Iterable[Sequence[str]]) -> list[str]:

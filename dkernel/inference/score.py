@@ -16,16 +16,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 from dask.local import get_sync
 
 from dkernel.data import Block, Source, Unit
-from dkernel.data.bad_rows import SHOWN_ROWS
 from dkernel.data.encoding.unseen import Counted, UnseenValues
-from dkernel.data.rejected_rows import describe_rejected
+from dkernel.data.rejected_rows import describe_bad_rows
 from dkernel.data.usable_files import check_bad_files
 from dkernel.data.writers.collisions import Location, check_apart
 from dkernel.data.writers.destination import Destination, Staging
@@ -204,15 +202,9 @@ def _limit_rejected(staging: Staging, parts: dict[int, OutputPart], allowed: int
 
 
 def _refusal(staging: Staging, parts: dict[int, OutputPart], why: str) -> str:
-    """A message that shows the first bad rows; on one line if there is only one."""
     in_order = [parts[index] for index in sorted(parts)]
-    rejected = sum(part.rejected for part in in_order)
-    shown = describe_rejected(islice(staging.rejected(in_order), SHOWN_ROWS))
     advice = "Correct or remove these rows, or omit and list them."
-    if rejected == 1:
-        return f"{shown[0]}; {why}. {advice}"
-    which = f" The first {SHOWN_ROWS}:" if rejected > SHOWN_ROWS else ""
-    return "\n".join([f"{rejected} bad rows so far, {why}. {advice}{which}", *(f"  {line}" for line in shown)])
+    return describe_bad_rows(staging.rejected(in_order), _count_rejected(parts), why, advice)
 
 
 @dataclass(frozen=True)

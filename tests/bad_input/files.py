@@ -92,7 +92,7 @@ def ragged(at: Doors) -> None:
     good = frame().to_csv(index=False)
     for row, n in (("1.0,2.0,in", 3), ("1.0,2.0,3.0,in,5", 5)):
         make = text(f"{good}{row}\n")
-        at.train_refuses(make, f"x.csv, row {ROWS + 1}: the row has {n} values, the header 4")
+        at.train_refuses(make, f"x.csv, row {ROWS + 1}: {n} values where the header has 4")
         at.score_refuses(make, "x.csv, ", f"{n} values")
         at.score_rejects(make, ROWS, "x.csv", row)
 
@@ -118,7 +118,7 @@ def latin(at: Doors) -> None:
     data.loc[200:240, "label"] = "hörn"
     read = at.trains(text(data.to_csv(index=False).encode("latin-1")), "--encoding", "latin-1")
     assert "hörn" in read.classes.tolist()
-    at.train_refuses(text(data.to_csv(index=False).encode("latin-1")), "x.csv, about row 201", "not UTF-8")
+    at.train_refuses(text(data.to_csv(index=False).encode("latin-1")), "x.csv, row 201, column", "not UTF-8")
     header = data.rename(columns={"a": "ä"}).to_csv(index=False).encode("latin-1")
     at.train_refuses(text(header), "x.csv: the header is not UTF-8")
 
@@ -173,7 +173,7 @@ def unsorted(at: Doors) -> None:
     sorted_ = at.trains(text("".join(f"{y} 1:{a} 2:{b}\n" for y, a, b in lines), "x.svm"))
     found = at.trains(text("".join(f"{y} 2:{b} 1:{a}\n" for y, a, b in lines), "x.svm"))
     np.testing.assert_array_equal(found.coef, sorted_.coef)
-    at.train_refuses(text("1 1:1\n0 1:1 2:1 1:3\n", "x.svm"), "x.svm, row 2: the index 1 occurs twice")
+    at.train_refuses(text("1 1:1\n0 1:1 2:1 1:3\n", "x.svm"), "x.svm, row 2: ", "the index 1 occurs twice")
 
 
 @bad(

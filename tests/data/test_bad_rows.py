@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dkernel.data import open_source
-from dkernel.errors import DataError, DKernelWarning
+from dkernel.errors import DataError, DKernelWarning, MissingValueError
 
 GOOD = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "s": list("abab"), "w": [1.0, 2.0, 1.0, 1.0], "y": [0, 1, 1, 0]})
 
@@ -37,7 +37,8 @@ LISTED = [
 def parts_of(source):
     blocks = [block for unit in source.units for block in unit.task.compute(scheduler="sync")]
     assert tuple(block.rows for block in blocks) == source.chunk_rows
-    return [np.concatenate([getattr(b, part) for b in blocks]) for part in ("X", "y", "weight")]
+    parts = [part for part in ("X", "y", "weight") if getattr(blocks[0], part) is not None]
+    return [np.concatenate([getattr(b, part) for b in blocks]) for part in parts]
 
 
 def test_rows_that_are_left_are_those_of_a_clean_file(tmp_path):
@@ -56,7 +57,9 @@ def test_rows_that_are_left_are_those_of_a_clean_file(tmp_path):
 
 def test_more_bad_rows_than_are_allowed_are_refused_and_listed(tmp_path):
     (tmp_path / "bad.csv").write_text(CSV)
-    with pytest.raises(DataError, match=r"(?s)6 bad rows, and --max-bad-rows \(max_bad_rows\) allows 5.*line 10"):
+    with pytest.raises(
+        DataError, match=r"(?s)6 bad rows so far, and --max-bad-rows \(max_bad_rows\) allows 5.*line 10"
+    ):
         open_source(tmp_path / "bad.csv", label="y", weight="w", max_bad_rows=5)
     (tmp_path / "bad.csv").write_text("x,y\n1,\n2,\n")
     with pytest.raises(DataError, match="every row is bad"):
@@ -91,6 +94,51 @@ def test_a_file_without_bad_rows_is_the_same_source(tmp_path):
     source, plain = (open_source(tmp_path / "a.parquet", label="y", max_bad_rows=n) for n in (3, 0))
     assert source.token == plain.token
     assert len(source.rejected) == 0
+
+
+ODD = pd.DataFrame(
+    {
+        "x": [1.0, np.inf, 3.0, 1e300, 5.0, 6.0, np.nan, 8.0, 9.0, 10.0],
+        "s": [*"ababab", None, "a", None, "a"],
+        "day": ["2024-01-01", "no day", *["2024-01-02"] * 5, "8 o'clock", "2024-01-02", None],
+        "y": [0, 1] * 5,
+    }
+)
+FORMS = {
+    "text.csv": lambda path: path.write_bytes(
+        ODD.to_csv(index=False).encode() + b"oops,b,no day,1\n4.0,b,1\n7,\xff,,0\n7,a,\xff,0\n"
+    ),
+    "numbers.csv": lambda path: ODD[["x", "y"]].to_csv(path, index=False),
+    "table.parquet": lambda path: ODD.to_parquet(path, row_group_size=3),
+    "numbers.parquet": lambda path: ODD[["x", "y"]].to_parquet(path, row_group_size=3),
+    "rows.npz": lambda path: np.savez(path, X=ODD[["x", "y"]].to_numpy(), y=ODD.y),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.* bad row")
+@pytest.mark.parametrize("reading", [{"holes": True}, {"missing": "error"}], ids=str)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_fit_and_scores_leave_out_the_same_rows(tmp_path, form, reading):
+    FORMS[form](tmp_path / form)
+    dates = {"day": "ISO8601"} if form.startswith("t") else {}
+    source = open_source(tmp_path / form, label="y", max_bad_rows=99, date_format=dates, **reading)
+    model = {"encoding": source.encoding} if source.encoding else {"categorical": "none", "missing": "error"}
+    scored = open_source(tmp_path / form, columns=source.table_columns, known=["y"], quarantine=True, **model)
+    blocks = [block for unit in scored.units for block in unit.task.compute(scheduler="sync")]
+    refused = [row for block in blocks if block.refused is not None for row in block.refused.to_pylist()]
+    assert refused == source.rejected.to_pylist()
+    assert any("1e+300 is too large for float32" in row["reason"] for row in refused)
+    assert sum(block.rows for block in blocks) == source.n_rows == len(parts_of(source)[0])
+
+
+@pytest.mark.filterwarnings("ignore:.* bad row")
+@pytest.mark.parametrize("form", [form for form in FORMS if "numbers" in form or "rows" in form])
+def test_a_missing_value_beside_bad_rows_starts_again(tmp_path, form):
+    FORMS[form](tmp_path / form)
+    source = open_source(tmp_path / form, label="y", max_bad_rows=9)
+    with pytest.raises(MissingValueError, match="row 7, column"):
+        parts_of(source)
+    assert parts_of(source.filled())[0].shape[1] > source.n_in
 
 
 @pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view()])

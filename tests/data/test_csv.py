@@ -163,8 +163,8 @@ def test_booleans_are_numbers_as_features(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("x,y\n1,2\n3\n", r"row 2: the row has 1 values, the header 2"),
-        ("x,y\n1,2\n3,4,5\n", r"row 2: the row has 3 values, the header 2"),
+        ("x,y\n1,2\n3\n", r"row 2: 1 values where the header has 2"),
+        ("x,y\n1,2\n3,4,5\n", r"row 2: 3 values where the header has 2"),
         ("x,y\n1,2\n,4\n", r"row 2, column 'x': the value is missing"),
         ("x,y\n1,2\nnan,4\n", r"row 2, column 'x'"),
         ("x,y\n1,2\ninf,4\n", r"row 2, column 'x': the value inf is not finite"),

@@ -149,9 +149,19 @@ def test_lines_of_svmlight(tmp_path):
     assert [r["reason"] for r in refused] == [
         "not a label, then index:value pairs",
         "nan is not finite",
-        "an index occurs twice",
+        "the index 1 occurs twice",
         "not a label, then index:value pairs",
     ]
+
+
+@pytest.mark.parametrize("neighbour", ["1 oops", "1 2:4"])
+def test_an_index_twice_is_bad_beside_any_line(tmp_path, neighbour):
+    (tmp_path / "x.svm").write_text(f"1 1:1\n{neighbour}\n1 1:1 9:1 9:2\n")
+    refused = read(tmp_path / "x.svm", ("1", "2"), allow_extra=True)[2]
+    assert [r["reason"] for r in refused if r["line"] == 3] == ["the index 9 occurs twice"]
+    (tmp_path / "x.svm").write_text("1 1:1 9:1 9:2\n")
+    with pytest.raises(DataError, match=r"x\.svm, row 1: .* is not a line of svmlight: the index 9 occurs twice"):
+        open_source(tmp_path / "x.svm", columns=("1", "2"), allow_extra=True)
 
 
 def test_text_that_is_not_utf8_is_a_bad_row_only_where_it_is_used(tmp_path):

@@ -126,6 +126,8 @@ class Encoding:
                 if mark is not None:
                     marks = np.zeros((len(X), len(self.columns)), np.int8) if marks is None else marks
                     marks[:, j] = mark
+            if dtype != "float64" and not np.isfinite(X.sum()) and not np.isfinite(X).all():
+                return self.encode(table, "float64", folds)  # in which the gate shows what is too large
         return X, marks
 
     def _fill(self, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int8] | None]:

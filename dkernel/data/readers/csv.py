@@ -1,43 +1,38 @@
 """CSV: a part is a byte range that pyarrow.csv reads with fixed types; where it fails each row is looked at alone."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import CSV_TEXT, FilePart, ReadColumns
 from dkernel.data.paths import File
-from dkernel.data.readers.arrow_tables import WITHOUT_THEM, code_texts, raw_of_table, with_columns
-from dkernel.data.readers.csv_fields import (
-    PLAIN_NUMBER,
-    Fields,
-    Header,
-    explain_parse,
-    is_utf8,
-    parse_rows,
-    read_types,
-    split_fields,
-)
+from dkernel.data.readers.arrow_tables import WITHOUT_THEM, raw_of_table, with_columns
+from dkernel.data.readers.csv_fields import Header, parse_rows, read_types, split_fields
+from dkernel.data.readers.csv_refusals import CheckColumn, explain_parse, no_text, no_values, refuse_fields
 from dkernel.data.readers.csv_schema import read_schema as read_schema
-from dkernel.data.readers.text_dates import NULLS, no_dates, without_words
-from dkernel.data.rejected_rows import FilteredRows, RejectedRow
-from dkernel.errors import DataError, MissingLabelError
+from dkernel.data.readers.text_dates import NULL_NUMBERS, NULLS, no_dates, without_words
+from dkernel.data.readers.text_rows import Lines
+from dkernel.data.rejected_rows import RejectedRow
+from dkernel.errors import MissingLabelError
 from dkernel.numerics.validation import RowDescriber
-
-_MISSING_VALUE = "the value is missing"
 
 
 def read_part(file: File, part: FilePart, columns: ReadColumns, describe: RowDescriber) -> UncheckedBlock:
-    """The rows of one byte range."""
+    """The rows of one byte range, without those that it is without."""
     data, header, types = file.read(*part.marks), part.extra, read_types(columns)
+    if part.without:
+        lines = split_fields(data, header.delimiter).rows
+        data = lines.join(np.delete(np.arange(len(lines.starts)), part.without))
     try:
         table = parse_rows(data, header, list(columns.names), types)
     except pa.ArrowInvalid as error:
-        raise explain_parse(error, data, header, types, file, part.first_row) from None
+        raise explain_parse(error, data, header, types, describe) from None
     if columns.label is not None and types[columns.label] == pa.string():
         empty = pc.index(table.column(columns.label), "").as_py()
         if empty >= 0:
@@ -48,92 +43,35 @@ def read_part(file: File, part: FilePart, columns: ReadColumns, describe: RowDes
     return replace(raw_of_table(read, columns, describe), kept=_kept_columns(data, table, header, columns))
 
 
-def read_valid(file: File, part: FilePart, columns: ReadColumns, describe: RowDescriber) -> FilteredRows:
-    """The good rows of one byte range, and the reasons of the others."""
-    data, header = file.read(*part.marks), part.extra
-    fields = split_fields(data, header.delimiter, part.marks[0], part.line)
-    refused: dict[int, RejectedRow] = {}
-    n = len(header.names)
-    for row in np.flatnonzero(fields.widths != n).tolist():
-        refused[row] = RejectedRow("", f"{fields.widths[row]} values where the header has {n}")
-    rows = np.flatnonzero(fields.widths == n)
-    table = _parse(file, fields, rows, header, dict.fromkeys(columns.names, pa.binary()))
-    bad, types, features = np.zeros(len(rows), bool), read_types(columns), frozenset(columns.features)
-    for name, kind in types.items():
-        column = table.column(name)
+def find_bad_rows(file: File, part: FilePart, columns: ReadColumns) -> tuple[dict[int, RejectedRow], Lines]:
+    """The rows of one byte range that cannot be read, or have a missing value where none may be, and all lines."""
+    header, types = part.extra, read_types(columns)
+    fields = split_fields(file.read(*part.marks), header.delimiter, part.marks[0], part.line)
+    features = frozenset(columns.features)
+
+    def check(name: str, kind: pa.DataType) -> CheckColumn:
         if (name in features or name in (columns.label, columns.weight)) and kind != pa.string():
-            reasons = _no_numbers(column, kind, header, columns.fills and name in features)
-        elif columns.is_time(name):
-            reasons = no_dates(column, columns.time_format(name))
-        else:
-            reasons = _no_text(column) | (_empty(column) if name == columns.label else {})
-        for i, reason in reasons.items():
-            refused.setdefault(int(rows[i]), RejectedRow(name, reason))
-            bad[i] = True
-    rows = rows[~bad]
-    table = _parse(file, fields, rows, header, types)
-    read = _with_nulls(table, columns)
-    kept = _kept_columns(fields.rows.join(rows), table, header, columns)
-    raw = replace(raw_of_table(read, columns, describe), kept=kept)
-    return FilteredRows(raw, rows, refused, fields.rows)
+            return partial(no_values, kind=kind, header=header, missing=columns.fills and name in features)
+        if name == columns.label:
+            return partial(_no_texts, missing=("",), reason="the label is missing")
+        if columns.is_time(name):
+            missing = () if columns.fills else NULL_NUMBERS
+            return partial(_no_texts, missing=missing, check=partial(no_dates, form=columns.time_format(name)))
+        return partial(_no_texts, missing=NULLS if columns.is_category(name) and not columns.fills else ())
+
+    checks = {name: check(name, kind) for name, kind in types.items()}
+    return refuse_fields(fields, header, checks, file.name), fields.rows
 
 
-def _parse(
-    file: File, fields: Fields, rows: NDArray[np.int64], header: Header, types: dict[str, pa.DataType]
-) -> pa.Table:
-    if not len(rows):
-        return pa.table({name: pa.array([], kind) for name, kind in types.items()})
-    try:
-        table = parse_rows(fields.rows.join(rows), header, list(types), types)
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{file.name}: the text cannot be read as CSV ({error}).") from None
-    if len(table) != len(rows):
-        raise DataError(
-            f"{file.name}, from line {fields.rows.number(0)} on: {len(table)} rows were read where {len(rows)} were "
-            "counted: the quotes do not stand where CSV has them."
-        )
-    return table
-
-
-def _no_numbers(column: pa.ChunkedArray, kind: pa.DataType, header: Header, fills: bool) -> dict[int, str]:
-    """The rows whose text gives no value of this type, with the reason."""
-    if not len(column):
-        return {}
-    words, codes = code_texts(column)
-    sure = np.zeros(len(words), bool)
-    if kind == pa.float64() and header.decimal == ".":
-        sure = pc.match_substring_regex(pa.array(words, pa.binary()), PLAIN_NUMBER).to_numpy(zero_copy_only=False)
-    verdicts = {code: _verdict(words[code], kind, header.decimal) for code in np.flatnonzero(~sure).tolist()}
-    wrong = {code: reason for code, reason in verdicts.items() if reason and not (fills and reason == _MISSING_VALUE)}
-    return {row: wrong[int(codes[row])] for row in np.flatnonzero(np.isin(codes, list(wrong))).tolist()}
-
-
-def _verdict(word: bytes, kind: pa.DataType, decimal: str) -> str:
-    """The reason why pyarrow.csv does not read the word as a value of this type; nothing if it does."""
-    quoted = b'"' + word.replace(b'"', b'""') + b'"\n'
-    try:
-        missing = parse_rows(quoted, Header(("x",), 0, ";", decimal=decimal), ["x"], {"x": kind}).column("x").null_count
-    except pa.ArrowInvalid:
-        what = {pa.float64(): "a number", pa.int64(): "a whole number"}.get(kind, "true or false")
-        return f"{_show(word)} is not {what}"
-    return _MISSING_VALUE if missing else ""
-
-
-def _no_text(column: pa.ChunkedArray) -> dict[int, str]:
-    try:
-        column.cast(pa.string())
-    except pa.ArrowInvalid:
-        return {i: "the text is not UTF-8" for i, word in enumerate(column.to_pylist()) if not is_utf8(word)}
-    return {}
-
-
-def _empty(column: pa.ChunkedArray) -> dict[int, str]:
-    return dict.fromkeys(pc.indices_nonzero(pc.equal(column, b"")).to_pylist(), "the label is missing")
-
-
-def _show(word: bytes) -> str:
-    text = word.decode("utf-8", "backslashreplace")
-    return repr(text if len(text) <= 60 else text[:60] + "...")
+def _no_texts(
+    column: pa.ChunkedArray,
+    missing: Sequence[str],
+    reason: str = "the value is missing",
+    check: CheckColumn = no_text,
+) -> dict[int, str]:
+    """The rows of texts that are bad by a check, or one of the words for a missing value."""
+    words = pa.array([word.encode() for word in missing], pa.binary())
+    return {**check(column), **dict.fromkeys(pc.indices_nonzero(pc.is_in(column, words)).to_pylist(), reason)}
 
 
 def _with_nulls(table: pa.Table, columns: ReadColumns) -> pa.Table:

@@ -1,7 +1,5 @@
 """The fields of CSV text: as typed columns by pyarrow.csv, and as the bytes between the delimiters."""
 
-import csv as text_csv
-import io
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +10,6 @@ import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
 from dkernel.data.file_schema import ReadColumns
-from dkernel.data.paths import File
 from dkernel.data.readers.text_dates import NULL_NUMBERS
 from dkernel.data.readers.text_rows import Lines, outside_quotes, row_ends, row_starts, without_newlines
 from dkernel.errors import DataError
@@ -30,8 +27,6 @@ TYPES = {
 
 PLAIN_NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
 """Text that pyarrow surely reads as a number; other text is tried."""
-
-_LEAVE_OUT = "leave such rows out with --max-bad-rows N (max_bad_rows=N)"
 
 
 @dataclass(frozen=True)
@@ -88,6 +83,8 @@ def read_types(columns: ReadColumns) -> dict[str, pa.DataType]:
 
 def parse_rows(data: bytes, header: Header, columns: list[str], types: dict[str, pa.DataType]) -> pa.Table:
     """Columns of whole rows of text; what does not fit is pyarrow's ArrowInvalid."""
+    if not data:
+        return pa.table({name: pa.array([], types[name]) for name in columns})
     return arrow_csv.read_csv(
         pa.BufferReader(data),
         read_options=arrow_csv.ReadOptions(
@@ -143,41 +140,6 @@ def split_fields(data: bytes, delimiter: str, offset: int = 0, line: int = 0) ->
     first = np.searchsorted(cuts, starts)
     widths = np.searchsorted(cuts, stops) - first + 1
     return Fields(Lines(data, starts, stops, offset, line), cuts, first, widths)
-
-
-def explain_parse(
-    error: Exception | None, data: bytes, header: Header, types: dict[str, pa.DataType], file: File, first_row: int
-) -> DataError:
-    """The first row that cannot be read and why, found by reading the range again, slowly."""
-    try:
-        reader = text_csv.reader(io.StringIO(data.decode("utf-8"), newline=""), delimiter=header.delimiter)
-        row = first_row
-        for values in reader:
-            if not values:
-                continue
-            row += 1
-            if len(values) != len(header.names):
-                title = " Nothing may stand above the names of the columns, and each column needs one." * (row == 1)
-                return DataError(
-                    f"{file.name}, row {row}: the row has {len(values)} values, the header {len(header.names)}.{title} "
-                    f"Correct it, or {_LEAVE_OUT}."
-                )
-            for name, value in zip(header.names, values, strict=True):
-                if name in types and not header.can_hold(value, types[name]):
-                    return DataError(
-                        f"{file.name}, row {row}, column {name!r}: {value!r} where the column's other values, from the "
-                        f"first rows on, are of type {types[name]}. Correct it, leave it empty, name the column as a "
-                        f"category, or {_LEAVE_OUT}."
-                    )
-    except UnicodeDecodeError as failure:
-        row = first_row + data.count(b"\n", 0, failure.start) + 1
-        return DataError(
-            f"{file.name}, about row {row}: the text is not UTF-8. Give its --encoding (latin-1, ...) or save it "
-            "as UTF-8."
-        )
-    except text_csv.Error as failure:
-        return DataError(f"{file.name}, after row {first_row}: the text cannot be read as CSV ({failure}).")
-    return DataError(f"{file.name}, after row {first_row}: the text cannot be read as CSV ({error}).")
 
 
 def well_formed_rows(data: bytes, header: Header) -> bytes:

@@ -16,14 +16,8 @@ from dkernel.data.file_schema import FileSchema, ReadOptions
 from dkernel.data.object_columns import known_numbers
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import kind_of_type
-from dkernel.data.readers.csv_fields import (
-    PLAIN_NUMBER,
-    TYPES,
-    Header,
-    explain_parse,
-    parse_rows,
-    well_formed_rows,
-)
+from dkernel.data.readers.csv_fields import PLAIN_NUMBER, TYPES, Header, parse_rows, well_formed_rows
+from dkernel.data.readers.csv_refusals import explain_parse
 from dkernel.data.readers.text_dates import DATES, NULL_NUMBERS, NULLS, read_dates
 from dkernel.data.readers.text_rows import Steps, line_ends, row_blocks, row_ends
 from dkernel.errors import DataError
@@ -230,7 +224,8 @@ class _Kinds:
         except pa.ArrowInvalid as error:
             if self.quarantine and (rest := well_formed_rows(block, self.header)) != block:
                 return self._parse(rest, columns, types, first_row)
-            raise explain_parse(error, block, self.header, {}, self.file, first_row) from None
+            describe = self.file.describe_rows(first_row)
+            raise explain_parse(error, block, self.header, types, describe, not first_row) from None
 
     def _label_kind(self, name: str, kind: str, block: bytes, first_row: int) -> str:
         before = self.kind_of[name]
@@ -240,7 +235,8 @@ class _Kinds:
             return before
         if {kind, before} == {"int", "float"}:
             return "float"
-        raise explain_parse(None, block, self.header, {name: TYPES[before]}, self.file, first_row)
+        mixed = f"its label is of type {kind}, and of {before} above"
+        raise explain_parse(mixed, block, self.header, {name: TYPES[before]}, self.file.describe_rows(first_row))
 
 
 def scan(

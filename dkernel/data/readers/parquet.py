@@ -16,7 +16,7 @@ from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOpti
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import bytes_in, kind_of_type, raw_of_table, rows_without_text, texts_of_times
 from dkernel.data.readers.text_dates import no_dates
-from dkernel.data.rejected_rows import FilteredRows, RejectedRow
+from dkernel.data.rejected_rows import RejectedRow
 from dkernel.errors import DataError
 from dkernel.numerics.validation import RowDescriber
 
@@ -27,8 +27,10 @@ def read_schema(files: Sequence[File], _: ReadOptions) -> list[FileSchema]:
 
 
 def read_part(file: File, part: FilePart, columns: ReadColumns, describe: RowDescriber) -> UncheckedBlock:
-    """The row groups of one part."""
-    return raw_of_table(_read(file, part, columns), columns, describe)
+    """The row groups of one part, without the rows that it is without."""
+    table = _read(file, part, columns)
+    rows = np.delete(np.arange(len(table)), part.without)
+    return raw_of_table(pick_rows(table, rows) if part.without else table, columns, describe)
 
 
 def head(file: File, columns: ReadColumns, rows: int, describe: RowDescriber) -> UncheckedBlock:
@@ -38,8 +40,8 @@ def head(file: File, columns: ReadColumns, rows: int, describe: RowDescriber) ->
     return raw_of_table(pa.Table.from_batches([batch]), columns, describe)
 
 
-def read_valid(file: File, part: FilePart, columns: ReadColumns, describe: RowDescriber) -> FilteredRows:
-    """The rows without a missing value where none may be; whether they are finite is seen later."""
+def find_bad_rows(file: File, part: FilePart, columns: ReadColumns) -> tuple[dict[int, RejectedRow], None]:
+    """The rows that cannot be read, or have a missing value where none may be; there is no text of them."""
     table = _read(file, part, columns)
     refused: dict[int, RejectedRow] = {}
     others = [name for name in (columns.label, columns.weight) if name is not None]
@@ -55,8 +57,7 @@ def read_valid(file: File, part: FilePart, columns: ReadColumns, describe: RowDe
     for name in texts_of_times(table, columns):
         for row, reason in no_dates(table.column(name), columns.time_format(name)).items():
             refused.setdefault(row, RejectedRow(name, reason))
-    rows = np.delete(np.arange(len(table)), list(refused))
-    return FilteredRows(raw_of_table(pick_rows(table, rows), columns, describe), rows, refused)
+    return refused, None
 
 
 def _read(file: File, part: FilePart, columns: ReadColumns) -> pa.Table:

@@ -22,13 +22,14 @@ from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
 from dkernel.data.readers.text_rows import Lines, Steps, row_blocks, row_ends, row_starts, without_newlines
-from dkernel.data.rejected_rows import FilteredRows, RejectedRow
+from dkernel.data.rejected_rows import RejectedRow
 from dkernel.errors import DataError
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.numerics.validation import RowDescriber
 
 LABEL = "label"
+_NO_PAIRS = "not a label, then index:value pairs"
 _BLANK = re.compile(rb"(?:^|\n)[ \t\r\v\f]+(?:\n|$)")
 
 
@@ -127,13 +128,13 @@ def count(file: File, scan_bytes: int, step_rows: int = PIECE_ROWS, quarantine: 
         is_row = _data_lines(block, ends)
         row_of = np.arange(int(is_row.sum()))
         try:
-            rows = parse_lines(block, file.name, steps.rows)
+            rows = parse_lines(block)
         except DataError:
-            if not quarantine:
-                raise
             lines = _lines(block, ends, is_row)
+            if not quarantine:
+                raise _refusal(lines, file.describe_rows(steps.rows)) from None
             row_of = np.array(sorted({*row_of.tolist()} - {*bad_lines(lines)}), np.int64)
-            rows = parse_lines(lines.join(row_of), file.name, steps.rows)
+            rows = parse_lines(lines.join(row_of))
         if len(rows.index):
             least = min(int(rows.index.min()), least if least is not None else int(rows.index.min()))
             at = int(rows.index.argmax())
@@ -166,7 +167,7 @@ def bad_lines(lines: Lines) -> dict[int, str]:
     --------
     >>> text = b"1 3:2\\n1 x\\n1 4:1 4:1\\n"
     >>> bad_lines(Lines(text, np.array([0, 6, 10]), np.array([6, 10, 20])))
-    {1: 'not a label, then index:value pairs', 2: 'an index occurs twice'}
+    {1: 'not a label, then index:value pairs', 2: 'the index 4 occurs twice'}
     """
     reasons: dict[int, str] = {}
     waiting = [np.arange(len(lines.starts))] if len(lines.starts) else []
@@ -183,36 +184,46 @@ def bad_lines(lines: Lines) -> dict[int, str]:
 def _reason(text: bytes, n: int) -> str:
     """The reason why these n lines cannot be read; nothing if they can."""
     try:
-        rows = parse_lines(text, "", 0)
-    except DataError:
-        return "not a label, then index:value pairs"
-    if len(rows.label) != n:
-        return "not a label, then index:value pairs"
-    pairs = np.stack([rows.row, rows.index])
-    return "" if np.unique(pairs, axis=1).shape[1] == pairs.shape[1] else "an index occurs twice"
+        return "" if len(parse_lines(text).label) == n else _NO_PAIRS
+    except DataError as error:
+        return str(error)
 
 
-def read_valid(file: File, part: FilePart, columns: ReadColumns, _: RowDescriber) -> FilteredRows:
-    """The lines of one byte range that can be read, and why the others cannot."""
+def find_bad_rows(file: File, part: FilePart, _: ReadColumns) -> tuple[dict[int, RejectedRow], Lines]:
+    """The lines of one byte range that cannot be read, and all of its lines."""
+    lines = _lines_of_rows(file.read(*part.marks), part.marks[0], part.line)
+    return {row: RejectedRow("", reason) for row, reason in bad_lines(lines).items()}, lines
+
+
+def read_part(file: File, part: FilePart, columns: ReadColumns, describe: RowDescriber) -> UncheckedBlock:
+    """The rows of one byte range, without those that it is without."""
     data = file.read(*part.marks)
+    if part.without:
+        lines = _lines_of_rows(data)
+        data = lines.join(np.delete(np.arange(len(lines.starts)), part.without))
+    try:
+        return _block(data, part, columns)
+    except DataError:
+        raise _refusal(_lines_of_rows(data), describe) from None
+
+
+def _lines_of_rows(data: bytes, offset: int = 0, line: int = 0) -> Lines:
     ends, _last, _open = row_ends(data, b"", True)
-    lines = replace(_lines(data, ends, _data_lines(data, ends)), offset=part.marks[0], line=part.line)
-    refused = {row: RejectedRow("", reason) for row, reason in bad_lines(lines).items()}
-    rows = np.delete(np.arange(len(lines.starts)), list(refused))
-    return FilteredRows(_block(lines.join(rows), file, part, columns), rows, refused, lines)
+    return replace(_lines(data, ends, _data_lines(data, ends)), offset=offset, line=line)
 
 
-def read_part(file: File, part: FilePart, columns: ReadColumns, _: RowDescriber) -> UncheckedBlock:
-    """The rows of one byte range."""
-    return _block(file.read(*part.marks), file, part, columns)
+def _refusal(lines: Lines, describe: RowDescriber) -> DataError:
+    """The error of the first bad line."""
+    row, reason = next(iter(bad_lines(lines).items()), (0, _NO_PAIRS))
+    shown = lines.text(row)[:80].decode("utf-8", "replace").strip()
+    return DataError(f"{describe(row)}: {shown!r} is not a line of svmlight: {reason}.")
 
 
-def _block(data: bytes, file: File, part: FilePart, columns: ReadColumns) -> UncheckedBlock:
-    rows = parse_lines(data, file.name, part.first_row)
+def _block(data: bytes, part: FilePart, columns: ReadColumns) -> UncheckedBlock:
+    rows = parse_lines(data)
     base, p = part.extra
     inside = rows.index < base + p
     positions, values = rows.row[inside] * p + (rows.index[inside] - base), rows.value[inside]
-    _refuse_twice(file, part, positions, p, base)
     label = rows.label.astype(np.int64) if columns.kinds.get(LABEL) == "int" else rows.label
     shape = len(label), p
     X: Any = (
@@ -253,22 +264,12 @@ def _sparse(positions: NDArray[np.int64], values: NDArray[np.float64], shape: tu
     return SparseRows(values[order], column.astype(np.int32), starts, shape[1])
 
 
-def _refuse_twice(file: File, part: FilePart, flat: NDArray[np.int64], p: int, base: int) -> None:
-    if (np.diff(flat) > 0).all():
-        return
-    ordered = np.sort(flat)
-    twice = ordered[1:][np.diff(ordered) == 0]
-    if len(twice):
-        row, column = divmod(int(twice[0]), p)
-        raise DataError(f"{file.name}, row {part.first_row + row + 1}: the index {base + column} occurs twice.")
-
-
-def parse_lines(data: bytes, name: str, first_row: int) -> ParsedRows:
-    """Lines of text as numbers; comments and 'qid:' are left out.
+def parse_lines(data: bytes) -> ParsedRows:
+    """Lines of text as numbers; comments and 'qid:' are left out, and a DataError says that some are not svmlight.
 
     Examples
     --------
-    >>> parse_lines(b"1 3:0.5 7:2\\n-1 1:4\\n", "a.svm", 0).index.tolist()
+    >>> parse_lines(b"1 3:0.5 7:2\\n-1 1:4\\n").index.tolist()
     [3, 7, 1]
     """
     if b"#" in data or b"qid:" in data:
@@ -285,43 +286,31 @@ def parse_lines(data: bytes, name: str, first_row: int) -> ParsedRows:
     is_label = np.concatenate([[True], np.diff(line_of) > 0])
     colons = np.flatnonzero(text == 58)
     per_token = np.bincount(np.searchsorted(starts, colons, side="right") - 1, minlength=len(starts))
-    odd = np.flatnonzero(per_token != ~is_label)
+    if (per_token != ~is_label).any():
+        raise DataError(_NO_PAIRS)
     row_of = np.cumsum(is_label) - 1
-    if len(odd):
-        raise _odd(data, name, first_row, int(row_of[odd[0]]))
     words = pc.ascii_split_whitespace(pa.scalar(data.replace(b":", b" ").strip(), pa.large_string())).values
     try:
         numbers = words.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
         numbers = np.empty(0)
-    n_values = int((~is_label).sum())
-    if len(numbers) != len(starts) + n_values:
-        raise _odd(data, name, first_row, None)
+    if len(numbers) != len(starts) + int((~is_label).sum()):
+        raise DataError(_NO_PAIRS)
     position = np.arange(len(starts)) + np.concatenate([[0], np.cumsum(~is_label)[:-1]])
     index = numbers[position[~is_label]]
     if (index != np.rint(index)).any() or (index < 0).any():
-        raise _odd(
-            data, name, first_row, int(row_of[~is_label][int(((index != np.rint(index)) | (index < 0)).argmax())])
-        )
-    return ParsedRows(
+        raise DataError(_NO_PAIRS)
+    rows = ParsedRows(
         numbers[position[is_label]], row_of[~is_label], index.astype(np.int64), numbers[position[~is_label] + 1]
     )
+    _refuse_twice(rows.row, rows.index)
+    return rows
 
 
-def _odd(data: bytes, name: str, first_row: int, row: int | None) -> DataError:
-    lines = [line for line in data.split(b"\n") if line.strip()]
-    if row is None:
-        row = next((i for i, line in enumerate(lines) if not _is_good(line)), 0)
-    shown = lines[row][:80].decode("utf-8", "replace").strip()
-    return DataError(
-        f"{name}, row {first_row + row + 1}: {shown!r} is not a line of svmlight: a label, then index:value pairs."
-    )
-
-
-def _is_good(line: bytes) -> bool:
-    try:
-        label, *pairs = line.split()
-        float(label)
-        return all(float(part) is not None for pair in pairs for part in pair.split(b":", 1))
-    except ValueError:
-        return False
+def _refuse_twice(row: NDArray[np.int64], index: NDArray[np.int64]) -> None:
+    if (np.diff(index)[np.diff(row) == 0] > 0).all():
+        return
+    order = np.lexsort((index, row))
+    twice = (np.diff(row[order]) == 0) & (np.diff(index[order]) == 0)
+    if twice.any():
+        raise DataError(f"the index {index[order[twice.argmax()]]} occurs twice")

@@ -147,7 +147,12 @@ def _as_texts(column: Any) -> Any:
     if arrow_kind(column.type) != TEXT:
         distinct = pc.unique(column)
         column = pa.array(to_words(distinct), pa.string()).take(pc.index_in(column, distinct))
-    return without_words(column.cast(pa.string()), NULL_NUMBERS)
+    try:
+        texts = column.cast(pa.string())
+    except pa.ArrowInvalid:  # bytes that are no text, and so no date
+        words = column.to_pylist()
+        texts = pa.array([None if word is None else word.decode("utf-8", "backslashreplace") for word in words])
+    return without_words(texts, NULL_NUMBERS)
 
 
 def _read_times(texts: Any, form: str) -> Any:
