@@ -96,6 +96,8 @@ CATALOGUE = [
     *(chosen(kernel, "fourier", "sobol", slope=None) for kernel in RADIAL[1:3]),
     *(chosen(kernel, "fourier", s) for s in ("iid", "fastfood") for kernel in RADIAL),
     chosen(GAUSSIAN, "fourier", "sobol", "offset"),
+    chosen(GAUSSIAN, "fourier", "orthogonal", "offset", slope=None),
+    chosen(LAPLACIAN, "fourier", "iid", "offset"),
     chosen(ProductCauchy(length=3.0), "fourier", "iid"),
     chosen(ProductCauchy(length=3.0), "fourier", "sobol", slope=None),
     chosen(GAUSSIAN * RADIAL[1], "fourier", "iid"),

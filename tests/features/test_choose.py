@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.features import Chi2Map, StackedMap, choose_map, resolve_features
+from dkernel.features import Chi2Map, choose_map, resolve_features
 from dkernel.kernels import (
     AdditiveChi2,
     ArcCosine,
@@ -94,20 +94,6 @@ def test_the_sampled_chi_squared_map_comes_near(steps, most):
     assert not found[0].any()
     roots = np.sqrt(X[1:] @ X[1:].T)
     assert np.abs((found - K)[1:, 1:] / roots).max() <= most
-
-
-def test_the_average_of_independent_maps_divides_the_variance():
-    x, z = np.random.default_rng(0).standard_normal((2, 1, 5)) / 2
-
-    def spread(n_maps):
-        found = []
-        for s in range(400):
-            maps = [choose_map(Gaussian(0.2), 5, 32, "fourier", "iid", seed=n_maps * s + i) for i in range(n_maps)]
-            phi = StackedMap.average(maps)
-            found.append((phi(x) @ phi(z).T).item())
-        return np.var(found)
-
-    assert 0.15 < spread(5) / spread(1) < 0.27
 
 
 def test_equal_terms_have_maps_of_their_own():

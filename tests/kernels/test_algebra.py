@@ -22,23 +22,6 @@ def test_a_long_sum_is_one_tuple():
 
 
 @pytest.mark.parametrize(
-    ("k", "text"),
-    [
-        (A + B * C, "Gaussian(gamma=0.5) + Linear() * Polynomial(degree=3, c=1.0)"),
-        ((A + B) * C, "(Gaussian(gamma=0.5) + Linear()) * Polynomial(degree=3, c=1.0)"),
-        (2 * A * B, "2.0 * Gaussian(gamma=0.5) * Linear()"),
-        (2 * (A * B), "2.0 * (Gaussian(gamma=0.5) * Linear())"),
-        (A * (2 * B), "Gaussian(gamma=0.5) * (2.0 * Linear())"),
-        (A + 0.1 * B, "Gaussian(gamma=0.5) + 0.1 * Linear()"),
-        (1e-20 * (A + B), "1e-20 * (Gaussian(gamma=0.5) + Linear())"),
-    ],
-)
-def test_text_has_the_parentheses_it_needs(k, text):
-    assert repr(k) == text
-    assert parse(text) == k
-
-
-@pytest.mark.parametrize(
     "make",
     [
         lambda: Sum((A,)),

@@ -6,7 +6,19 @@ import numpy as np
 import pytest
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.kernels import Gaussian, Kernel, Laplacian, Linear, Polynomial, base
+from dkernel.kernels import (
+    ArcCosine,
+    Exp,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Linear,
+    Normalized,
+    Polynomial,
+    PowerSeries,
+    Weighted,
+    base,
+)
 from dkernel.numerics.random_streams import stream
 
 X = np.random.default_rng(0).standard_normal((30, 4))
@@ -150,11 +162,20 @@ def test_numbers_multiply_and_do_not_add():
 
 def test_shift_invariant():
     gaussian, laplacian = Gaussian(gamma=1), Laplacian()
-    assert all(k.shift_invariant for k in (gaussian, laplacian, gaussian * laplacian, 2 * gaussian + laplacian))
-    assert not any(k.shift_invariant for k in (Linear(), Polynomial(), gaussian * Linear(), Linear() + gaussian))
+    beside = gaussian.on([0]) * laplacian.on([1])
+    assert all(k.shift_invariant for k in (gaussian, laplacian, gaussian * laplacian, 2 * gaussian + laplacian, beside))
+    others = Linear(), Polynomial(), gaussian * Linear(), Linear() + gaussian, Weighted(gaussian, np.ones_like)
+    assert not any(k.shift_invariant for k in others)
 
 
-@pytest.mark.parametrize("k", [Linear(), Polynomial(), Gaussian(gamma=1) + Gaussian(gamma=2), 2 * Gaussian(gamma=1)])
+@pytest.mark.parametrize(
+    "k",
+    [
+        *(Linear(), Polynomial(), Gaussian(gamma=1) + Gaussian(gamma=2), 2 * Gaussian(gamma=1), Exp(Gaussian(gamma=1))),
+        *(Normalized(Linear()), PowerSeries(Gaussian(gamma=1), [0, 1]), ArcCosine(), Linear().on(0)),
+    ],
+    ids=repr,
+)
 def test_no_frequencies(k):
     for kernel in (k, k * Gaussian(gamma=1)):
         with pytest.raises(UnsupportedError, match="features='nystrom'"):

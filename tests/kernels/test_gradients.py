@@ -33,19 +33,6 @@ RADIAL = [
 ]
 
 
-@pytest.mark.parametrize("kernel", RADIAL, ids=repr)
-def test_is_the_derivative_by_the_squared_distance(kernel: Kernel) -> None:
-    squared = np.array([0.05, 0.3, 1.0, 4.0, 11.0])
-    h = 1e-5 * squared
-    origin = np.zeros((1, 1))
-
-    def at(d2: np.ndarray) -> np.ndarray:
-        return kernel(np.sqrt(d2)[:, None], origin)[:, 0]
-
-    expected = (at(squared + h) - at(squared - h)) / (2 * h)
-    np.testing.assert_allclose(slopes(kernel, np.sqrt(squared)[:, None], origin)[:, 0], expected, rtol=1e-6)
-
-
 @pytest.mark.parametrize("kernel", [*RADIAL, Laplacian(gamma=0.4)], ids=repr)
 def test_gradients_are_finite_differences(kernel: Kernel) -> None:
     rng = np.random.default_rng(0)

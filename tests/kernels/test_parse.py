@@ -1,7 +1,7 @@
 """The text form of kernels: what is read, and that nothing else is."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dkernel.errors import RecipeError
@@ -17,6 +17,7 @@ from dkernel.kernels import (
     kernel_names,
     parse,
 )
+from tests.combinations import examples
 
 
 @pytest.mark.parametrize(
@@ -111,6 +112,40 @@ def test_names():
         ("(k := rbf)", "are allowed"),
         ("Sum(rbf, linear)", "no kernel 'Sum'"),
         ("1if 1else 2", "are allowed|cannot be read"),
+        ("PowerSeries(rbf, [1, -1])", "positive semi-definite"),
+        ("PowerSeries(rbf, [0, 0])", "no coefficient above 0"),
+        ("PowerSeries(rbf, [])", "list of numbers"),
+        ("PowerSeries(rbf, 3)", "list of numbers"),
+        ("PowerSeries(rbf, [1, 'a'])", "finite number"),
+        ("PowerSeries([1], [1])", "a kernel is needed"),
+        ("Exp(3)", "a kernel is needed"),
+        ("Exp", "its parameters are: kernel"),
+        ("Normalized('rbf')", "a kernel is needed"),
+        ("Weighted(rbf, 'nothing of the kind')", "register"),
+        ("FunctionKernel('nothing of the kind')", "register"),
+        ("rbf.on([])", "are needed"),
+        ("rbf.on(['a', 'a'])", "each once"),
+        ("rbf.on(['a', 1])", "each once"),
+        ("rbf.on([-1])", "not a column"),
+        ("rbf.on([1.5])", "not a column"),
+        ("rbf.on(['a'], at=[0, 1])", "a position each"),
+        ("rbf.on(['a'], at=['b'])", "a position each"),
+        ("rbf.on()", "are allowed"),
+        ("rbf.on(['a'], to=[1])", "are allowed"),
+        ("3.on(['a'])", "cannot be read|are allowed"),
+        ("'a'.on(['a'])", "are allowed"),
+        ("(1, 2) * rbf", "are allowed"),
+        ("-[1]", "are allowed"),
+        ("rbf, linear", "no kernel"),
+        ("Selection(rbf, ['a'])", "no kernel 'Selection'"),
+        ("Linear(A=[[1, 2], [0, 1]])", "not symmetric"),
+        ("Linear(A=[[1, 2], [2, 1]])", "eigenvalue -1"),
+        ("Linear(A=[[1, 2]])", "have not 1 numbers"),
+        ("Linear(A=[1, 2])", "square matrix"),
+        ("Linear(A=[[1, 'a'], [0, 1]])", "finite number"),
+        ("ArcCosine(order=2)", "0 .steps. or 1"),
+        ("SpectrumKernel(k=0)", "integer of at least 1"),
+        ("SpectrumKernel() + linear", "which columns each is of"),
     ],
 )
 def test_refuses(text, says):
@@ -147,13 +182,13 @@ expressions = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@examples(150)
 @given(expressions)
 def test_every_expression_reads_back(k):
     assert parse(repr(k)) == k
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@examples(200)
 @given(st.text(alphabet="rbf linear.on()+-*.,=0123456789'\"[]{}_:\\\n#", max_size=30))
 def test_any_text_is_a_kernel_or_a_recipe_error(text):
     try:

@@ -31,8 +31,9 @@ KERNELS = [
     Cauchy(length=2.0),
     ProductCauchy(length=2.0),
     Gaussian(gamma=0.5).on([4, 0, 1]) * Cauchy(length=1.0).on([2, 3]),
+    Gaussian(gamma=(0.1, 1.0, 0.01, 0.3)).on([0, 1, 2, 3]),
 ]
-RADIAL = {KERNELS[0], KERNELS[2], *KERNELS[4:11], KERNELS[12]}
+RADIAL = {KERNELS[0], KERNELS[2], *KERNELS[4:11], *KERNELS[12:]}
 CASES = [(k, sampling) for k in KERNELS for sampling in SAMPLINGS if sampling != "orthogonal" or k in RADIAL]
 
 
@@ -76,51 +77,6 @@ def test_variance_of_independent_draws(k):
     values = estimates(lambda rng: k.frequencies(5, m, rng), deltas, 1000)
     expected = (1 + truth(k, 2 * deltas) - 2 * truth(k, deltas) ** 2) / (2 * m)
     np.testing.assert_allclose(values.var(axis=0), expected, rtol=0.15)
-
-
-@pytest.mark.parametrize("k", KERNELS[:2], ids=str)
-def test_error_falls_with_the_square_root(k):
-    deltas = differences(5, [0.4, 0.8, 1.2, 1.6, 2.0])
-    sizes = [2**i for i in range(7, 14)]
-    errors = [
-        np.sqrt(np.mean((estimates(lambda rng, m=m: k.frequencies(5, m, rng), deltas, 24) - truth(k, deltas)) ** 2))
-        for m in sizes
-    ]
-    slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
-    assert abs(slope + 0.5) <= 0.07
-
-
-def error_ratio(k, p, m, sampling, lengths, repeats):
-    """Mean squared error against that of independent draws, by its formula."""
-    deltas = differences(p, lengths)
-    values = estimates(lambda rng: k.frequencies(p, m, rng, sampling), deltas, repeats)
-    independent = (1 + truth(k, 2 * deltas) - 2 * truth(k, deltas) ** 2) / (2 * m)
-    return ((values - truth(k, deltas)) ** 2).mean(axis=0) / independent
-
-
-@pytest.mark.parametrize(("p", "m"), [(8, 256), (18, 512), (54, 512)])
-def test_orthogonal_directions_pay(p, m):
-    assert (error_ratio(Gaussian(sigma=1), p, m, "orthogonal", [1.0], 100) < 0.35).all()
-
-
-def test_sobol_pays():
-    assert (error_ratio(Gaussian(sigma=1), 8, 256, "sobol", [0.25, 0.5, 1.0], 100) < 0.2).all()
-
-
-def test_sobol_pays_for_the_laplacian():
-    assert (error_ratio(Laplacian(gamma=0.1), 8, 256, "sobol", [0.3, 1.0], 100) < 0.5).all()
-
-
-def test_sobol_of_a_product_is_one_sequence():
-    product = Gaussian(gamma=0.25) * Gaussian(gamma=0.25)
-    assert (error_ratio(product, 4, 256, "sobol", [0.5, 1.0], 100) < 0.3).all()
-
-
-def test_one_gamma_a_column():
-    k, deltas = Gaussian(gamma=(0.1, 1.0, 0.01, 0.3)), differences(4, [0.5, 1.0, 2.0])
-    for sampling in SAMPLINGS:
-        values = estimates(lambda rng, way=sampling: k.frequencies(4, 64, rng, way), deltas, 400)
-        assert (standard_errors_off(values, truth(k, deltas)) < 4).all()
 
 
 def test_frequencies_of_some_columns_are_zero_in_the_others():
