@@ -3,7 +3,6 @@
 Within 2e-5 of the largest score: coefficients that cancel each other leave rounding, and float32 is too coarse for it.
 """
 
-import zlib
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +10,6 @@ from tempfile import TemporaryDirectory
 import dask
 import dask.dataframe as dd
 import numpy as np
-import onnxruntime
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -24,7 +22,7 @@ from dkernel.errors import UnsupportedError
 from tests.combinations import examples
 from tests.fuzz.commands import command
 from tests.fuzz.tables import KINDS, NAMES, PLAIN, make_table, tables
-from tests.model.export.feeds import feed
+from tests.model.export.feeds import answers, feeds
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # as in the commands
 TOLERANCE = 2e-5
@@ -120,12 +118,5 @@ def read_scores(path):
 def by_graph(machine, frame):
     """The scores of the ONNX graph."""
     graph = dkernel.to_onnx(machine, "float64")
-    session = onnxruntime.InferenceSession(graph.SerializeToString(), providers=["CPUExecutionProvider"])
-    columns = {value.name: value.doc_string for value in graph.graph.input}
-    if list(columns) == ["X"]:
-        return session.run(["score"], {"X": frame.to_numpy(np.float64)})[0]
-    given = {name: feed(machine, frame, column) for name, column in columns.items() if not name.endswith("#crc32")}
-    for name in columns.keys() - given.keys():
-        texts = given[name.removesuffix("#crc32")][:, 0]
-        given[name] = np.array([[zlib.crc32(text.encode())] for text in texts], np.int64)
-    return session.run(["score"], given)[0]
+    alone = [value.name for value in graph.graph.input] == ["X"]
+    return answers(graph, {"X": frame.to_numpy(np.float64)} if alone else feeds(machine, frame, graph))["score"]

@@ -4,7 +4,6 @@ import functools
 from dataclasses import replace
 
 import numpy as np
-import onnxruntime
 import pytest
 
 import dkernel
@@ -12,6 +11,7 @@ from dkernel import Cells, Grids, KernelClassifier, KernelRegressor
 from dkernel.errors import ModelFileError
 from dkernel.model import model_file
 from dkernel.model.model import WIDER
+from tests.model.export.feeds import answers
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(900, 3))
@@ -54,8 +54,7 @@ def test_far_rows_stay_within_and_others_keep_their_bits(name, targets):
 @pytest.mark.parametrize("name", MACHINES)
 def test_a_graph_clips_as_predict_does(name):
     machine = fitted(name, 2)
-    session = onnxruntime.InferenceSession(dkernel.to_onnx(machine, "float64").SerializeToString())
-    found = session.run(["score"], {"X": FAR})[0]
+    found = answers(dkernel.to_onnx(machine, "float64"), {"X": FAR})["score"]
     np.testing.assert_allclose(found, machine.predict(FAR), atol=1e-3 * np.ptp(Y[:, 1]))
     assert found[:, 0].max() <= widened(Y)[1][0]
 

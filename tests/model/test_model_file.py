@@ -58,25 +58,6 @@ def path(tmp_path):
     return tmp_path / "m.safetensors"
 
 
-@pytest.mark.parametrize("classes", CLASSES)
-@pytest.mark.parametrize("features", ["nystrom", "fourier"])
-def test_round_trip_is_bitwise(path, classes, features):
-    model = a_model(classes, features)
-    save(model, path)
-    again = load_model(path)
-    for name in ("coef", "intercept"):
-        assert getattr(again, name).tobytes() == getattr(model, name).tobytes()
-    assert again.recipe == model.recipe
-    assert (again.columns, again.label, again.facts) == (model.columns, model.label, model.facts)
-    if model.classes is None:
-        assert again.classes is None
-    else:
-        assert again.classes.dtype == model.classes.dtype
-        assert again.classes.tolist() == model.classes.tolist()
-    X = np.random.default_rng(1).normal(size=(7, 3)).astype(np.float32)
-    assert again.scores(X).tobytes() == model.scores(X).tobytes()
-
-
 def test_equal_models_are_equal_files(tmp_path):
     first, second = tmp_path / "a", tmp_path / "b"
     digest = save(a_model(), first)
@@ -89,7 +70,7 @@ def test_equal_models_are_equal_files(tmp_path):
     assert save(a_model(seed=1), second) != digest
 
 
-def test_the_library_reads_it_and_the_tensors_are_aligned(path):
+def test_the_library_reads_it(path):
     model = a_model("int64")
     save(model, path)
     tensors = load_file(path)
@@ -99,11 +80,6 @@ def test_the_library_reads_it_and_the_tensors_are_aligned(path):
         assert list(file.metadata()) == ["dkernel"]
         document = json.loads(file.metadata()["dkernel"])
     assert document == read_header(path)
-    raw = path.read_bytes()
-    length = int.from_bytes(raw[:8], "little")
-    assert length % 8 == 0
-    for name, entry in json.loads(raw[8 : 8 + length]).items():
-        assert name == "__metadata__" or entry["data_offsets"][0] % np.dtype(tensors[name].dtype).itemsize == 0
 
 
 def test_header_is_read_without_the_tensors(path, monkeypatch):

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dkernel.data import from_arrays
 from dkernel.features import Scaling
 from dkernel.inference.score import write_scores
 from dkernel.model.model_file import load_model, save
+from tests.combinations import examples
 from tests.model.test_model_file import CLASSES, a_model
 
 ROWS = np.random.default_rng(1).normal(size=(300, 3)).astype(np.float32)
@@ -34,7 +35,7 @@ print(hashlib.sha256(load_model(sys.argv[1]).scores(X).tobytes()).hexdigest())
     names=st.lists(st.text(min_size=1, max_size=5), min_size=3, max_size=3, unique=True),
     turned=st.booleans(),
 )
-@settings(max_examples=200, derandomize=True, deadline=None)
+@examples(200)
 def test_any_model_comes_back_to_the_bit(tmp_path_factory, classes, features, seed, names, turned):
     model = replace(a_model(classes, features, seed), columns=tuple(names))
     if turned:
@@ -45,7 +46,12 @@ def test_any_model_comes_back_to_the_bit(tmp_path_factory, classes, features, se
     digest = save(model, file)
     again = load_model(file)
     assert again.scores(ROWS[:5]).tobytes() == model.scores(ROWS[:5]).tobytes()
-    assert again.columns == model.columns
+    for name in ("coef", "intercept"):
+        assert getattr(again, name).tobytes() == getattr(model, name).tobytes()
+    for name in ("recipe", "columns", "label", "facts"):
+        assert getattr(again, name) == getattr(model, name)
+    found, expected = (None if each.classes is None else (each.classes.dtype, *each.classes) for each in (again, model))
+    assert found == expected
     assert save(again, file) == digest
 
 

@@ -49,6 +49,7 @@ def test_tensors_are_aligned_and_without_holes(tmp_path):
         assert (8 + length + begin) % ARRAYS[name].dtype.itemsize == 0
         end = after
     assert 8 + length + end == len(raw)
+    assert length % 8 == 0
 
 
 @pytest.mark.parametrize("array", [np.array(["a"]), np.array([1j]), np.array([object()]), np.array([1.0], ">f8")])

@@ -3,7 +3,6 @@
 import functools
 
 import numpy as np
-import onnxruntime
 import pandas as pd
 import pytest
 import scipy.sparse as sp
@@ -12,6 +11,7 @@ import dkernel
 from dkernel import KernelClassifier, KernelRegressor, SpectrumKernel
 from dkernel.errors import DKernelError, ModelFileError
 from dkernel.model import model_file
+from tests.model.export.feeds import answers
 
 rng = np.random.default_rng(0)
 X = np.column_stack([np.exp(3 * rng.normal(size=1500)), rng.normal(size=1500) ** 3, rng.integers(0, 5, 1500)])
@@ -65,8 +65,7 @@ def test_every_face_has_finite_answers(face):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_graph_answers_as_predict_does(dtype):
     machine, far = fitted(dtype=dtype, metric="full"), np.concatenate([X, 1e4 * X])
-    session = onnxruntime.InferenceSession(dkernel.to_onnx(machine, dtype).SerializeToString())
-    found = session.run(["score"], {"X": far.astype(dtype)})[0][:, 0]
+    found = answers(dkernel.to_onnx(machine, dtype), {"X": far.astype(dtype)})["score"][:, 0]
     np.testing.assert_allclose(found, machine.predict(far), atol=3e-5 if dtype == "float32" else 1e-9)
 
 

@@ -1,7 +1,33 @@
-"""Columns of a data frame as the inputs of an ONNX graph."""
+"""What an ONNX graph answers, and the columns of a data frame as its inputs."""
+
+import zlib
 
 import numpy as np
+import onnx
+import onnxruntime
 import pandas as pd
+
+
+def answers(graph, given):
+    """Name -> value of every output; `given` has the inputs by name."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(graph.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, given), strict=True))
+
+
+def feeds(machine, frame, graph):
+    """The columns of a frame as the graph takes them; a word of a column with buckets has its hash beside it."""
+    inputs = {value.name: value for value in graph.graph.input}
+    given = {}
+    for name in (name for name in inputs if not name.endswith("#crc32")):
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(inputs[name].type.tensor_type.elem_type)
+        given[name] = feed(machine, frame, inputs[name].doc_string).astype(dtype)
+    for name in inputs.keys() - given.keys():
+        texts = given[name.removesuffix("#crc32")][:, 0]
+        given[name] = np.array([[zlib.crc32(text.encode())] for text in texts], np.int64)
+    return given
 
 
 def feed(machine, frame, name):

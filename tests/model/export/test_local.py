@@ -15,7 +15,7 @@ from dkernel.model.export import graph as graphs
 from dkernel.model.export.onnx import write_onnx
 from dkernel.model.local.cells import SMOOTHNESS
 from tests.combinations import every_two
-from tests.model.export.test_tables import feeds
+from tests.model.export.feeds import answers, feeds
 
 GLOBAL = {
     "kernel": "gaussian",
@@ -77,11 +77,6 @@ def judged():
     return np.vstack([rows(), new])
 
 
-def scores_of(graph, given):
-    session = onnxruntime.InferenceSession(graph.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(["score"], given)[0]
-
-
 ALIKE = [("float32", "float32"), ("float64", "float64")]
 UNLIKE = [
     pytest.param(stage, pair, marks=pytest.mark.slow)
@@ -95,7 +90,7 @@ def test_every_row_has_its_score(stage, types):
     read, dtype = types
     machine, X = regressor(stage, read), judged()
     model = machine.model_
-    found = scores_of(dkernel.to_onnx(machine, dtype), {"X": X.astype(dtype)})
+    found = answers(dkernel.to_onnx(machine, dtype), {"X": X.astype(dtype)})["score"]
     wanted = model.scores(X)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-5 * np.abs(wanted).max())
 
@@ -115,10 +110,10 @@ def test_wide_scores_of_cells_are_those_of_the_definition(stage):
 def test_a_row_alone_has_its_score(stage):
     machine, X = regressor(stage), rows(20, 2)
     graph = dkernel.to_onnx(machine)
-    together = scores_of(graph, {"X": X})
-    alone = np.vstack([scores_of(graph, {"X": X[[i]]}) for i in range(len(X))])
+    together = answers(graph, {"X": X})["score"]
+    alone = np.vstack([answers(graph, {"X": X[[i]]})["score"] for i in range(len(X))])
     np.testing.assert_allclose(alone, together, rtol=0, atol=1e-6 * np.abs(together).max())
-    assert scores_of(graph, {"X": X[:0]}).shape == (0, 1)
+    assert answers(graph, {"X": X[:0]})["score"].shape == (0, 1)
 
 
 @pytest.mark.parametrize("local", [Grids(n_grids=64), Cells(rows=500)], ids=repr)
@@ -139,21 +134,20 @@ def test_a_table_of_classes_leaves_with_its_local_stage(local):
     assert machine.model_.local is not None
     assert machine.model_.encoding.columns[2].calendar
     graph = dkernel.to_onnx(machine)
-    session = onnxruntime.InferenceSession(graph.SerializeToString(), providers=["CPUExecutionProvider"])
-    label, score, probability = session.run(["label", "score", "probability"], feeds(machine, frame, "float32"))
+    found = answers(graph, feeds(machine, frame, graph))
     S = machine.decision_function(frame)
     # Numbers come in float32 here; a frame of float64 is rounded so as well.
-    np.testing.assert_allclose(score, S, rtol=0, atol=max(2e-5, 2 * machine.model_.rounding) * np.abs(S).max())
-    np.testing.assert_allclose(probability, machine.predict_proba(frame), atol=1e-3)
+    np.testing.assert_allclose(found["score"], S, rtol=0, atol=max(2e-5, 2 * machine.model_.rounding) * np.abs(S).max())
+    np.testing.assert_allclose(found["probability"], machine.predict_proba(frame), atol=1e-3)
     sure = np.diff(np.sort(S, axis=1)[:, -2:])[:, 0] > 1e-3
-    assert (label[sure] == machine.predict(frame)[sure]).all()
+    assert (found["label"][sure] == machine.predict(frame)[sure]).all()
 
 
 def test_large_tensors_lie_beside_the_graph(monkeypatch, tmp_path):
     monkeypatch.setattr(graphs, "MOST_TENSOR_BYTES", 10_000)
     machine, X = regressor("cells"), rows(100, 3)
     whole = dkernel.to_onnx(machine)
-    wanted = scores_of(whole, {"X": X})
+    wanted = answers(whole, {"X": X})["score"]
     size = write_onnx(whole, tmp_path / "model.onnx")
     files = {file.name: file.stat().st_size for file in tmp_path.iterdir()}
     assert set(files) == {"model.onnx", "model.onnx.data"}

@@ -4,14 +4,15 @@ import sys
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import scipy.sparse as sp
 
 import dkernel
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.errors import ModelFileError, RecipeError, UnsupportedError
+from dkernel.losses.calibration import CALIBRATIONS
 from tests.combinations import every_two
+from tests.model.export.feeds import answers
 from tests.model.export.models import NYSTROM, RANDOM, classifier, height, regressor, rows, wide_scores
 
 X = rows(10_000, seed=1)
@@ -19,19 +20,11 @@ X = rows(10_000, seed=1)
 ERROR = {"float32": 3e-5, "float64": 1e-10}
 
 
-def answers(graph, X):
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(graph.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(None, {"X": X}), strict=True))
-
-
 def parity(machine, dtype, n=10_000):
     """What the graph answers of n rows, after its scores have been compared with the definition."""
     graph = dkernel.to_onnx(machine, dtype)
     onnx.checker.check_model(graph, full_check=True)
-    found = answers(graph, X[:n].astype(dtype))
+    found = answers(graph, {"X": X[:n].astype(dtype)})
     S = wide_scores(machine.model_, X[:n])
     assert found["score"].dtype == dtype
     np.testing.assert_allclose(found["score"], S, rtol=0, atol=ERROR[dtype] * np.abs(S).max())
@@ -75,14 +68,14 @@ def test_every_random_and_exact_map(settings, dtype):
     parity(classifier("two", loss="hinge", **settings), dtype, n=2000)
 
 
-@pytest.mark.parametrize("kind", ["platt", "isotonic"])
+@pytest.mark.parametrize("kind", CALIBRATIONS)
 @pytest.mark.parametrize("which", ["two", "texts"])
 def test_calibrated_margins(which, kind):
     machine = classifier(which, loss="squared_hinge", kernel="Gaussian(gamma=0.3)", calibration=kind)
     found, S = parity(machine, "float64")
     assert np.abs(found["probability"] - machine.model_.probabilities(S)).max() <= 1e-9
     # A curve of few rows is steep: what float32 moves a score by counts as much.
-    single = answers(dkernel.to_onnx(machine, "float32"), X[:2000])
+    single = answers(dkernel.to_onnx(machine, "float32"), {"X": X[:2000]})
     assert np.abs(single["probability"] - found["probability"][:2000]).max() <= 0.01
 
 
@@ -117,7 +110,7 @@ def test_a_machine_of_small_coefficients_stays_in_float32():
 def test_rows_beside_a_landmark_of_a_kernel_with_a_kink():
     machine = regressor(kernel="Exponential(length=2.0)")
     X = rows(600)  # its landmarks are among them
-    found = answers(dkernel.to_onnx(machine), X)["score"]
+    found = answers(dkernel.to_onnx(machine), {"X": X})["score"]
     np.testing.assert_allclose(found, wide_scores(machine.model_, X), atol=1e-5)
 
 
@@ -126,7 +119,7 @@ def test_a_model_of_sparse_rows():
     X = sp.random(3000, 30, density=0.1, format="csr", dtype=np.float32, rng=rng)
     y = np.asarray(X.sum(axis=1)).ravel() > 1.5
     machine = KernelClassifier("Gaussian(gamma=0.3)", n_components=64, alpha=1e-3, loss="logistic").fit(X, y)
-    found = answers(dkernel.to_onnx(machine), X.toarray())
+    found = answers(dkernel.to_onnx(machine), {"X": X.toarray()})
     np.testing.assert_allclose(found["probability"], machine.predict_proba(X), atol=1e-4)
 
 

@@ -5,14 +5,13 @@ import decimal
 
 import numpy as np
 import onnx
-import onnxruntime
 import pandas as pd
 import pytest
 
 import dkernel
 from dkernel import KernelClassifier
 from dkernel.data.encoding.words import DATE, NUMBER, in_kind, spellings
-from tests.model.export.feeds import feed
+from tests.model.export.feeds import answers, feeds
 
 N = 300
 RNG = np.random.default_rng(0)
@@ -65,9 +64,7 @@ def check(machine, frame):
     expected = machine.decision_function(frame)
     graph = dkernel.to_onnx(machine, "float64")
     onnx.checker.check_model(graph, full_check=True)
-    session = onnxruntime.InferenceSession(graph.SerializeToString(), providers=["CPUExecutionProvider"])
-    feeds = {value.name: feed(machine, frame, value.doc_string) for value in graph.graph.input}
-    score = session.run(["score"], feeds)[0]
+    score = answers(graph, feeds(machine, frame, graph))["score"]
     np.testing.assert_allclose(score[:, 0], expected, rtol=0, atol=5e-5 * np.abs(expected).max())
 
 

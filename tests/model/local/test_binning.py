@@ -11,7 +11,6 @@ def rows(n, p, seed=0):
 
 
 def codes_reference(binning, X):
-    """Define `Binning.codes`."""
     h = np.repeat(binning.offset[:, None], len(X), axis=1)
     for j in range(X.shape[1]):
         x, a = X[None, :, j], binning.inverse[:, j, None]
