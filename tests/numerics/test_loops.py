@@ -61,15 +61,6 @@ def scaled(loss, work):
         out[i] = factor * x[i] + number
 
 
-def test_a_loop_takes_tuples_of_arrays_and_numbers(folder):
-    x, found = np.arange(5, dtype=np.float32), np.zeros(5)
-    loops.compile_loop("void(Tuple((int64, float32)), Tuple((float32[::1], float64[::1])))")(scaled)(
-        (2, 0.5), (x, found)
-    )
-    assert found.tolist() == [0.5, 2.5, 4.5, 6.5, 8.5]
-    assert [path.suffix for path in folder.iterdir()] == [".o"]
-
-
 @pytest.mark.parametrize(
     "x",
     [

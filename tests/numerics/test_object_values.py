@@ -3,11 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dkernel.errors import DataError
 from dkernel.numerics.object_values import as_cells, cell_bytes, decode_cells, encode_cells, number_columns, to_numbers
+from tests.combinations import examples
 
 ATOMS = st.text() | st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
 CELLS = st.text() | st.recursive(ATOMS, lambda parts: st.lists(parts, max_size=4), max_leaves=8).filter(
@@ -27,7 +28,7 @@ def place(row):
 
 
 @given(st.lists(CELLS, min_size=1, max_size=6))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_cells_come_back_from_their_bytes(values):
     X = as_cells(column(values), ["s"], ["s"], place)
     data, ends = encode_cells(X)

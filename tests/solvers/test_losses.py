@@ -6,13 +6,12 @@ import scipy.optimize
 from sklearn.linear_model import LogisticRegression, QuantileRegressor
 
 from dkernel.data import from_arrays
-from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.errors import UnsupportedError
 from dkernel.inference.evaluate import evaluate_model
 from dkernel.losses.losses import parse_loss, signs
 from dkernel.model import model_file
 from dkernel.model.recipe import Recipe
-from dkernel.solvers.targets import resolve_task
-from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import train
 from dkernel.training.tuning.search import tune
 from dkernel.training.tuning.successive_halving import MixedLoss
@@ -120,35 +119,6 @@ def test_a_perceptron_separates_what_can_be_separated():
     far = np.abs((X[:, :3].astype(float) ** 2).sum(axis=1) + 0.7 * X[:, 3] - 2.4) > 1.2
     model = fit(X[far], y[far], loss="perceptron", n_components=200, alpha=1e-9, passes=8)
     assert np.mean(model.predict(X[far]) != y[far]) < 0.005
-
-
-@pytest.mark.parametrize("name", [*NUMBERS, *CLASSES])
-def test_threads_give_the_same_bytes(name):
-    X, y = waves(1500) if name in NUMBERS else rings(1500, classes=3)
-    serial, threads = (fit(X, y, executor, loss=name) for executor in (SerialExecutor(), ThreadsExecutor(2)))
-    assert serial.coef.tobytes() == threads.coef.tobytes()
-    assert serial.intercept.tobytes() == threads.intercept.tobytes()
-
-
-@pytest.mark.parametrize("kind", ["int", "float", "bool"])
-@pytest.mark.parametrize("name", NUMBERS)
-def test_a_loss_for_numbers_regresses_on_any_numbers(name, kind):
-    assert resolve_task(Recipe(solver="psgd", loss=name), kind) == "regress"
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-def test_a_loss_for_numbers_is_refused_for_classes(name):
-    with pytest.raises(DataError, match="text, which cannot be a regression target"):
-        resolve_task(Recipe(solver="psgd", loss=name), "text")
-    for wish in ({"task": "classify"}, {"positive": "a"}, {"class_weight": "balanced"}):
-        with pytest.raises(RecipeError, match=r"for classes|predicts classes"):
-            Recipe(loss=name, **wish)
-
-
-@pytest.mark.parametrize("name", CLASSES)
-def test_a_loss_for_classes_is_refused_for_numbers(name):
-    with pytest.raises(RecipeError, match="Use loss='squared'"):
-        Recipe(solver="psgd", loss=name, task="regress")
 
 
 def test_probabilities_are_refused_where_there_are_none():

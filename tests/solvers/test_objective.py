@@ -7,23 +7,14 @@ import scipy.linalg as sl
 from dkernel.data.block import Block
 from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.kernels import ArcCosine, Gaussian
-from dkernel.losses.losses import parse_loss
 from dkernel.model.model import ScaledComponents
 from dkernel.numerics.random_streams import stream
 from dkernel.solvers.gram import FoldedGram, Gram
-from dkernel.solvers.objective import Objective
 from dkernel.solvers.preconditioner import factorize, ridge_for
-from dkernel.solvers.targets import Targets
 from dkernel.streaming.schedule import RowSlice
+from tests.solvers.objectives import objective_of
 
 KERNEL, ROWS = Gaussian(gamma=0.02), 1500
-
-
-def problem_of(map):
-    p = map.n_in
-    return Objective(
-        ScaledComponents(Scaling("none", np.zeros(p), np.ones(p)), map), parse_loss("squared"), Targets(None)
-    )
 
 
 def rows_of(p, seed=0):
@@ -31,7 +22,7 @@ def rows_of(p, seed=0):
 
 
 def grams(map, X):
-    objective, block, piece = problem_of(map), Block(X, np.zeros(ROWS), None), RowSlice.whole(ROWS)
+    objective, block, piece = objective_of(map), Block(X, np.zeros(ROWS), None), RowSlice.whole(ROWS)
     quickly, exactly = Gram(objective), FoldedGram(objective, 1)
     found = quickly.finish(quickly.step(block, piece, None))
     return found.gram / ROWS, exactly.finish(exactly.step(block, piece, None))[0].gram / ROWS
@@ -43,11 +34,11 @@ def test_a_step_for_quick_landmark_columns_is_stable_on_exact_ones(p, least, mos
     the other: steps have some room for that."""
     X = rows_of(p)
     map = NystromMap(KERNEL, X[:300])
-    assert problem_of(map).components.pass_dtype == "tiles"
+    assert objective_of(map).components.pass_dtype == "tiles"
     found, exact = grams(map, X)
     metric = map.coordinates().metric
     rho = ridge_for(found, metric, 225, 0.0, stream(0, "trace"))
-    L = factorize(found, metric, rho, problem_of(map).components.with_intercept(X[:9])).factor
+    L = factorize(found, metric, rho, objective_of(map).components.with_intercept(X[:9])).factor
     ridge = rho * sl.block_diag(metric, [[1.0]])
     ratio = sl.eigvalsh(sl.solve_triangular(L, sl.solve_triangular(L, exact + ridge, lower=True).T, lower=True))
     assert least < ratio[0] <= ratio[-1] < most
@@ -62,7 +53,7 @@ def test_fourier_columns_have_that_of_float64():
 def test_columns_of_a_kernel_without_a_compiled_walk_are_made_in_float64():
     X = rows_of(5)
     map = NystromMap(ArcCosine(), X[:40])
-    assert problem_of(map).components.pass_dtype == "float64"
+    assert objective_of(map).components.pass_dtype == "float64"
     np.testing.assert_array_equal(*grams(map, X))
 
 
@@ -71,8 +62,8 @@ def test_columns_made_by_tiles_are_those_of_the_map(kept):
     X = rows_of(7)[:700]
     map = NystromMap(KERNEL, X[:90])
     F = np.full((len(X), 91), np.nan, kept)
-    assert problem_of(map).components.with_intercept(X, "tiles", F) is F
-    np.testing.assert_allclose(F, problem_of(map).components.with_intercept(X), atol=3e-6)
+    assert objective_of(map).components.with_intercept(X, "tiles", F) is F
+    np.testing.assert_allclose(F, objective_of(map).components.with_intercept(X), atol=3e-6)
 
 
 def test_tiles_are_columns_of_rows_scaled_in_float64():

@@ -6,20 +6,17 @@ import scipy.linalg as sl
 
 from dkernel import KernelClassifier
 from dkernel.data.block import Block
-from dkernel.features import NystromMap, Scaling
+from dkernel.features import NystromMap
 from dkernel.kernels import Gaussian
-from dkernel.losses.losses import parse_loss
-from dkernel.model.model import ScaledComponents
 from dkernel.solvers import sgd_setup
 from dkernel.solvers.fit_problem import FitRun, SampledObjective
-from dkernel.solvers.objective import Objective
 from dkernel.solvers.preconditioner import factorize
 from dkernel.solvers.reservoir_split import ReservoirSplit
 from dkernel.solvers.sgd_round import PSGD
 from dkernel.solvers.sgd_setup import FEW_HOLDOUT, MOMENTUM_STEPS, SHARE, alpha_paths, damp_directions, warm_start
-from dkernel.solvers.targets import Targets
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
+from tests.solvers.objectives import objective_of
 from tests.streaming.execution.stand_ins import Apart
 
 
@@ -28,9 +25,7 @@ def damped(columns, rows=2000):
     X = np.random.default_rng(0).standard_normal((columns + 3 * columns + rows, 6)).astype(np.float32)
     landmarks, sample, unseen = np.split(X, [columns, 4 * columns])
     map = NystromMap(Gaussian(gamma=0.3), landmarks)
-    objective = Objective(
-        ScaledComponents(Scaling("none", np.zeros(6), np.ones(6)), map), parse_loss("squared"), Targets(None)
-    )
+    objective = objective_of(map)
     blocks = [Block(part, np.zeros(len(part))) for part in (unseen, sample, landmarks)]
     holdout, fitted, chosen = blocks
     split = ReservoirSplit(holdout, chosen, chosen, fitted, fitted, fitted, -1)
@@ -94,10 +89,7 @@ def test_a_start_of_little_work_is_made_in_this_process_to_the_same_bits(rows, m
     rng = np.random.default_rng(0)
     X = rng.standard_normal((rows, 6)).astype(np.float32)
     map, block = NystromMap(Gaussian(gamma=0.3), X[:20]), Block(X, np.sign(X[:, 0]))
-    objective = Objective(
-        ScaledComponents(Scaling("none", np.zeros(6), np.ones(6)), map), parse_loss("squared_hinge"),
-        Targets(np.array([-1.0, 1.0])),
-    )  # fmt: skip
+    objective = objective_of(map, "squared_hinge", np.array([-1.0, 1.0]))
     found = []
     for little in (True, False):
         monkeypatch.setattr(sgd_setup, "LITTLE_FLOPS", np.inf if little else 0.0)

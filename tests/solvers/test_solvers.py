@@ -17,7 +17,7 @@ from dkernel.solvers.driver import Solver
 from dkernel.solvers.normal_equations import GRAM_FOLDS, NORMAL_ALPHAS
 from dkernel.solvers.sgd_setup import ALPHA_PATH
 from dkernel.solvers.sizes import POLISH
-from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.fit import plan, train
 from tests.combinations import every_two
@@ -202,15 +202,6 @@ def test_k_folds_are_k_fits():
         w, b = ridge(F[fold != k], y[fold != k], 1e-3)
         total += float(np.sum((F[fold == k] @ w + b - y[fold == k]) ** 2))
     assert path["kfold"][0] == pytest.approx(total / len(X), rel=1e-6)
-
-
-@pytest.mark.parametrize("changes", [{"solver": s} for s in SQUARED] + [{"polish": 3}], ids=[*SQUARED, "polish"])
-def test_threads_give_the_same_bytes(changes, tmp_path):
-    X, y = waves(1500)
-    executors = (SerialExecutor(), ThreadsExecutor(2), ThreadsExecutor(3))
-    fits = [fit(source_of(X, y, UNITS), one, alpha="auto", holdout=0.1, **changes) for one in executors]
-    digests = {model_file.save(result.model, tmp_path / "m") for result in fits}
-    assert len(digests) == 1
 
 
 @pytest.mark.parametrize(

@@ -4,35 +4,45 @@ import numpy as np
 import pytest
 
 from dkernel.errors import DataError, RecipeError
+from dkernel.losses.losses import LOSSES
 from dkernel.model.recipe import Recipe
 from dkernel.solvers.targets import Targets, resolve_task
 
-
-@pytest.mark.parametrize("kind", ["bool", "int", "text"])
-@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic"])
-def test_a_label_of_names_is_classified(kind, loss):
-    assert resolve_task(Recipe(loss=loss), kind) == "classify"
-
-
-def test_a_floating_label_is_regressed():
-    assert resolve_task(Recipe(loss="squared"), "float") == "regress"
-    assert resolve_task(Recipe(loss="squared", task="classify"), "float") == "classify"
-    assert resolve_task(Recipe(loss="hinge", task="classify"), "float") == "classify"
-    with pytest.raises(RecipeError, match="Use loss='squared', or task='classify'"):
-        resolve_task(Recipe(), "float")
+TASKS = {  # of a label: by a loss for numbers alone, for classes alone, and for both; None where it is refused
+    "bool": ("regress", "classify", None),
+    "int": ("regress", "classify", None),
+    "float": ("regress", None, "regress"),
+    "text": (None, "classify", "classify"),
+}
+REFUSED = "cannot be a regression target|Use loss='squared', or task='classify'|Say which: task='classify' or task="
 
 
-@pytest.mark.parametrize("kind", ["bool", "int"])
-def test_squared_on_whole_numbers_must_be_said(kind):
-    with pytest.raises(RecipeError, match="Say which: task='classify' or task='regress'"):
-        resolve_task(Recipe(loss="squared"), kind)
-    assert resolve_task(Recipe(loss="squared", task="regress"), kind) == "regress"
-    assert resolve_task(Recipe(loss="squared", task="classify"), kind) == "classify"
-    assert resolve_task(Recipe(loss="squared", positive=1), kind) == "classify"
+@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("name", LOSSES)
+def test_label_and_loss_say_the_task_where_it_is_not_given(name, kind):
+    loss = LOSSES[name]
+    expected = TASKS[kind][0 if not loss.classifies else 1 if not loss.regresses else 2]
+    if expected is None:
+        with pytest.raises((DataError, RecipeError), match=REFUSED):
+            resolve_task(Recipe(loss=name), kind)
+    else:
+        assert resolve_task(Recipe(loss=name), kind) == expected
 
 
-def test_text_is_never_regressed():
-    assert resolve_task(Recipe(loss="squared"), "text") == "classify"
+@pytest.mark.parametrize("wish", [{"task": "regress"}, {"task": "classify"}, {"positive": 1}], ids=str)
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_task_that_is_given_is_taken_or_refused(name, wish):
+    task, loss = wish.get("task", "classify"), LOSSES[name]
+    if loss.regresses if task == "regress" else loss.classifies:
+        assert [resolve_task(Recipe(loss=name, **wish), kind) for kind in ("bool", "int", "float")] == [task] * 3
+        return
+    with pytest.raises(
+        RecipeError, match="Use loss='squared'" if task == "regress" else "for classes|predicts classes"
+    ):
+        Recipe(loss=name, **wish)
+
+
+def test_a_text_is_no_number():
     with pytest.raises(DataError, match="text, which cannot be a regression target"):
         resolve_task(Recipe(loss="squared", task="regress"), "text")
 

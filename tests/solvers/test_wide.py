@@ -1,21 +1,28 @@
 """Fits whose columns are too many for squares, the limit lowered to what a test can train."""
 
+import re
+
+import dask.array as da
 import numpy as np
 import pytest
 
 from dkernel import save
 from dkernel.data import from_arrays
+from dkernel.data.block import Block
+from dkernel.errors import MemoryBudgetError
 from dkernel.features import NystromMap
 from dkernel.features.base import Coordinates
 from dkernel.features.block_coordinates import BlockBasis
 from dkernel.kernels import Gaussian
 from dkernel.model.recipe import Recipe
 from dkernel.solvers import sketch
+from dkernel.solvers.gram import FoldedGram
 from dkernel.solvers.sgd_setup import needs_sketch
-from dkernel.streaming.execution.connect import connect
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.streaming.schedule import RowSlice
 from dkernel.training.fit import train
 from dkernel.training.planning.memory_plan import Plan
+from tests.solvers.objectives import objective_of
 
 RECIPE = Recipe(
     solver="psgd",
@@ -32,8 +39,6 @@ def data(n=6000, chunks=1500):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, 4)).astype(np.float32)
     y = np.sin(2 * X[:, 0]) * X[:, 1] + 0.5 * X[:, 2] > 0
-    import dask.array as da
-
     return from_arrays(da.from_array(X, chunks=(chunks, 4)), da.from_array(y.astype(int), chunks=chunks)), X, y
 
 
@@ -65,15 +70,6 @@ def test_serial_and_threads_give_the_same_bytes_and_learn(features, tmp_path):
     assert same(model, fitted(ThreadsExecutor(2), features=features)[0], tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("wide")
-@pytest.mark.parametrize("features", ["fourier", "nystrom"])
-def test_processes_give_them_too(features, tmp_path):
-    model, _ = fitted(SerialExecutor(), features=features)
-    with connect(workers=2) as executor:
-        assert same(model, fitted(executor, features=features)[0], tmp_path)
-
-
 def same(one, other, folder):
     save(one, folder / "one")
     save(other, folder / "other")
@@ -91,17 +87,8 @@ def test_weights_are_in_the_sketch():
 
 
 def made(X, weight, map, n=512):
-    from dkernel.data.block import Block
-    from dkernel.features import Scaling
-    from dkernel.losses.losses import parse_loss
-    from dkernel.model.model import ScaledComponents
-    from dkernel.solvers.objective import Objective
-    from dkernel.solvers.targets import Targets
-
-    columns = ScaledComponents(Scaling("none", np.zeros(3), np.ones(3)), map)
-    objective = Objective(columns, parse_loss("squared"), Targets(None))
-    coordinates = Coordinates(n, 1.0, map.blocks)
-    return sketch.sketch_covariance(SerialExecutor(), "k", objective, coordinates, Block(X, np.zeros(len(X)), weight))
+    rows, coordinates = Block(X, np.zeros(len(X)), weight), Coordinates(n, 1.0, map.blocks)
+    return sketch.sketch_covariance(SerialExecutor(), "k", objective_of(map), coordinates, rows)
 
 
 @pytest.mark.usefixtures("wide")
@@ -168,44 +155,14 @@ def test_what_a_plan_says_grows_with_the_columns_and_not_their_square():
 def test_a_gram_matrix_in_blocks_is_that_of_all_columns(monkeypatch, block):
     monkeypatch.setattr("dkernel.solvers.gram.MIRRORED", block)
     monkeypatch.setattr("dkernel.model.model.COMPONENT_STRIP", 16)
-    F = np.random.default_rng(0).standard_normal((50, 31))
-    total = made_gram(F)
+    F, kernel = np.random.default_rng(0).standard_normal((50, 31)), Gaussian(gamma=0.05)
+    statistic = FoldedGram(objective_of(NystromMap(kernel, F[:30])), 1)
+    total = statistic.finish(statistic.step(Block(F, np.zeros(50), None), RowSlice.whole(50), None))[0].gram
     np.testing.assert_array_equal(total, total.T)
-    np.testing.assert_allclose(total[:-1, :-1], expected_gram(F), atol=1e-9)
-
-
-def kernel_and_landmarks(F):
-    return Gaussian(gamma=0.05), F[:30]
-
-
-def expected_gram(F):
-    kernel, Z = kernel_and_landmarks(F)
-    K = kernel(F, Z)
-    return K.T @ K
-
-
-def made_gram(F):
-    from dkernel.data.block import Block
-    from dkernel.features import Scaling
-    from dkernel.losses.losses import parse_loss
-    from dkernel.model.model import ScaledComponents
-    from dkernel.solvers.gram import FoldedGram
-    from dkernel.solvers.objective import Objective
-    from dkernel.solvers.targets import Targets
-    from dkernel.streaming.schedule import RowSlice
-
-    columns = ScaledComponents(Scaling("none", np.zeros(31), np.ones(31)), NystromMap(*kernel_and_landmarks(F)))
-    objective = Objective(columns, parse_loss("squared"), Targets(None))
-    piece = RowSlice.whole(len(F))
-    statistic = FoldedGram(objective, 1)
-    return statistic.finish(statistic.step(Block(F, np.zeros(len(F)), None), piece, None))[0].gram
+    np.testing.assert_allclose(total[:-1, :-1], kernel(F, F[:30]).T @ kernel(F, F[:30]), atol=1e-9)
 
 
 def test_a_worker_too_small_for_very_many_columns_is_told_what_fits():
-    import re
-
-    from dkernel.errors import MemoryBudgetError
-
     plan = planned(200_000, "fourier", limit=8 * GIB)
     limit = plan.worker_bytes - 2**27
     with pytest.raises(MemoryBudgetError) as refused:
