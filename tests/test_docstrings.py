@@ -58,6 +58,7 @@ PUBLIC = public()
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_a_public_docstring_follows_numpydoc(name):
+    """And its summary has a subject or a verb, no name of a shared passage is left, and a function says its errors."""
     value, is_method = PUBLIC[name]
     passed_over = {EXTENDED} | (ASKED_OF_METHODS if is_method else set())
     if isinstance(value, (property, cached_property)):
@@ -66,23 +67,8 @@ def test_a_public_docstring_follows_numpydoc(name):
         passed_over.add("EX01")  # an abstract class is shown by those that extend it
     wrong = [f"{code}: {text}" for code, text in validate(name)["errors"] if code not in passed_over]
     assert not wrong
-
-
-@pytest.mark.parametrize("name", sorted(PUBLIC))
-def test_a_public_summary_has_a_subject_or_a_verb(name):
-    value, _ = PUBLIC[name]
-    assert not inspect.getdoc(value).startswith(VERBLESS)
-
-
-@pytest.mark.parametrize("name", sorted(PUBLIC))
-def test_a_public_docstring_has_the_passages_that_it_names(name):
-    value, _ = PUBLIC[name]
-    assert not re.search(r"^ *\{[\w -]*\w(: [^{}]+)?\}$", inspect.getdoc(function_of(value) or value), re.MULTILINE)
-
-
-@pytest.mark.parametrize("name", sorted(n for n, (v, _) in PUBLIC.items() if inspect.isfunction(v)))
-def test_a_public_function_says_what_it_raises(name):
-    value, _ = PUBLIC[name]
+    text = inspect.getdoc(function_of(value) or value)
+    assert not text.startswith(VERBLESS)
+    assert not re.search(r"^ *\{[\w -]*\w(: [^{}]+)?\}$", text, re.MULTILINE)
     of_a_class_to_extend = any(name.startswith(f"{one.__module__}.{one.__qualname__}.") for one in TO_EXTEND)
-    if not of_a_class_to_extend:
-        assert "Raises\n------" in inspect.getdoc(value)
+    assert of_a_class_to_extend or not inspect.isfunction(value) or "Raises\n------" in text
