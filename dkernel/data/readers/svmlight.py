@@ -140,7 +140,8 @@ def count(file: File, scan_bytes: int, step_rows: int = PIECE_ROWS, quarantine: 
             at = int(rows.index.argmax())
             if rows.index[at] > largest:
                 largest, largest_row = int(rows.index[at]), steps.rows + int(row_of[rows.row[at]])
-        integer = integer and bool((rows.label == np.rint(rows.label)).all())
+        whole = (rows.label == np.rint(rows.label)) & (np.abs(rows.label) < np.iinfo(np.int64).max)
+        integer = integer and bool(whole.all())
         stored += len(rows.index)
         steps.add(offset, block, ends[is_row])
     return PartCounts(*steps.done(), steps.lines, least, largest, largest_row, integer, stored)
