@@ -31,6 +31,7 @@ from dkernel.model.model_file import load_model, save
 from dkernel.streaming.progress import Progress
 from dkernel.training.checkpoint import Checkpoint
 from tests.cli.test_watch import RUNNING, STATE
+from tests.data.blocks import read_blocks
 from tests.data.test_destination import JOB, write
 from tests.model.test_model_file import a_model
 
@@ -113,7 +114,7 @@ def data(name: str, save: Callable[[Path], Any]) -> Callable[[Path], tuple[Path,
         def read() -> Any:
             try:
                 source = open_source(path, scratch=folder / "scratch")
-                blocks = [block.X for unit in source.units for block in unit.task.compute(scheduler="sync")]
+                blocks = [block.X for block in read_blocks(source)]
             except DKernelError as error:
                 if path.name in str(error) and not list((folder / "scratch").glob("*.part")):
                     raise

@@ -9,13 +9,14 @@ import pytest
 
 from dkernel.data import Block, Source, from_arrays
 from dkernel.errors import DataError, RecipeError
+from tests.data.blocks import read_blocks
 
 X = np.arange(60, dtype=np.float32).reshape(20, 3)
 Y = np.arange(20) % 3
 
 
 def blocks(source: Source) -> list[Block]:
-    found = [b for unit in source.units for b in unit.task.compute(scheduler="sync")]
+    found = read_blocks(source)
     assert tuple(b.rows for b in found) == source.chunk_rows
     return found
 
@@ -225,7 +226,7 @@ def test_inputs_may_have_equal_names_where_columns_have_none():
     sources = [from_arrays(data, missing="indicator", categorical="auto") for data in (frame, dd.from_pandas(frame, 2))]
     for source in sources:
         assert sorted(source.columns.count(name) for name in ("d.year", "s=a")) == [2, 2]
-    one, other = (np.concatenate([b.X for u in s.units for b in u.task.compute(scheduler="sync")]) for s in sources)
+    one, other = (source.X.compute(scheduler="sync") for source in sources)
     np.testing.assert_array_equal(one, other)
     with pytest.raises(DataError, match="the column 's' twice"):
         from_arrays(pd.concat([frame, frame[["s"]]], axis=1), missing="indicator", categorical="auto")

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dkernel import KernelRegressor
@@ -17,9 +17,10 @@ from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import raw_of_table
 from dkernel.errors import DataError
 from dkernel.numerics.layout import Layout
+from tests.combinations import examples
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@examples(200)
 @given(rows=st.integers(0, 10_000), limit=st.integers(1, 3_000))
 def test_cut_is_the_fewest_equal_chunks(rows: int, limit: int) -> None:
     sizes = cut_evenly(rows, limit)
@@ -28,7 +29,7 @@ def test_cut_is_the_fewest_equal_chunks(rows: int, limit: int) -> None:
     assert not sizes or (max(sizes) <= limit and max(sizes) - min(sizes) <= 1)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@examples(200)
 @given(steps=st.one_of(st.lists(st.integers(0, 50), max_size=30), st.integers(1, 60)), limit=st.integers(1, 40))
 def test_parts_cover_every_row_once_in_order(steps: list[int] | int, limit: int) -> None:
     rows = sum(steps) if isinstance(steps, list) else 500
@@ -103,7 +104,7 @@ def test_weights_that_cannot_be() -> None:
         as_weight(np.array(["a"]), str, "w")
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@examples(50)
 @given(rows=st.integers(1, 3000), p=st.integers(1, 60), pieces=st.integers(1, 5), seed=st.integers(0, 99))
 def test_columns_become_rows_whatever_their_chunks(rows: int, p: int, pieces: int, seed: int) -> None:
     X = np.random.default_rng(seed).standard_normal((rows, p))

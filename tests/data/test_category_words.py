@@ -15,6 +15,7 @@ import pytest
 from dkernel.data import from_arrays, open_source
 from dkernel.data.collections.tables import as_frame
 from dkernel.data.writers.partitions import Partitioned
+from tests.data.blocks import read_blocks
 
 N = 24
 DAY, MOMENT = dt.date(2024, 2, 28), dt.datetime(1999, 12, 31, 23, 59, 58)
@@ -131,7 +132,7 @@ def sources_of(kind: str, folder):
 
 def rows_of(source) -> tuple[np.ndarray, bool]:
     """The inputs by the number that names the row, and whether a value was unknown."""
-    blocks = [block for unit in source.units for block in unit.task.compute(scheduler="synchronous")]
+    blocks = read_blocks(source)
     X = np.concatenate([block.X for block in blocks])
     unknown = any(block.marks is not None and (block.marks == 2).any() for block in blocks)
     return X[np.argsort(X[:, 0])], unknown

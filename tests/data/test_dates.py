@@ -13,6 +13,7 @@ import pytest
 from dkernel.data import from_arrays, open_source
 from dkernel.data.writers.csv import Csv
 from dkernel.errors import DataError
+from tests.data.blocks import read_kept
 
 DATES = [dt.datetime(*day) for day in ((1, 1, 1), (1500, 2, 28), (1677, 9, 20), (1969, 12, 31), (2024, 3, 1))]
 DATES += [dt.datetime(*day) for day in ((2262, 4, 12), (2263, 1, 1), (9999, 12, 31))]
@@ -33,8 +34,7 @@ def seconds_in(source) -> np.ndarray:
     """The seconds since 1970 that a source reads, in the order of its rows."""
     column = next(column for column in source.encoding.columns if column.name == "when")
     place = source.encoding.positions["when"][0]
-    blocks = [block for unit in source.units for block in unit.task.compute(scheduler="sync")]
-    return np.concatenate([block.X[:, place] for block in blocks]) + column.offset
+    return source.X[:, place].compute(scheduler="sync") + column.offset
 
 
 def write_int96(table: pa.Table, path) -> None:
@@ -87,12 +87,11 @@ def test_text_with_parts_of_a_second_is_a_date_of_its_microseconds(form, digits,
 def test_kept_int96_is_the_same_instant_or_refused(kept_as, tmp_path):
     path = tmp_path / "t.parquet"
     write_int96(table_of(pa.timestamp("us")), path)
-    (block,) = open_source(path, columns=["x"], keep="when", kept_as=kept_as).units[0].task.compute(scheduler="sync")
-    assert block.kept["when"].to_pylist() == DATES
+    assert read_kept(open_source(path, columns=["x"], keep="when", kept_as=kept_as))["when"].to_pylist() == DATES
     exact = pa.table({"x": [0.0, 1.0], "when": pa.array([5, None], pa.timestamp("ns"))})
     write_int96(exact, path)
     with pytest.raises(DataError, match="'when' has INT96 timestamps with nanoseconds"):
-        open_source(path, columns=["x"], keep="when").units[0].task.compute(scheduler="sync")
+        read_kept(open_source(path, columns=["x"], keep="when"))
 
 
 def test_years_beyond_microseconds_are_numbers_and_no_text(tmp_path):

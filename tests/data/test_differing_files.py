@@ -9,6 +9,7 @@ import pytest
 from dkernel.data import open_source
 from dkernel.data.paths import expand
 from dkernel.errors import DataError
+from tests.data.blocks import read_kept
 
 N = 4
 
@@ -17,10 +18,6 @@ def write(folder, *tables):
     for number, columns in enumerate(tables):
         pq.write_table(pa.table({"x": np.arange(N) + 0.5, **columns}), folder / f"{number}.parquet")
     return folder
-
-
-def kept_in(source):
-    return pa.concat_tables([block.kept for unit in source.units for block in unit.task.compute(scheduler="sync")])
 
 
 @pytest.mark.parametrize("first", [{}, {"new": np.arange(N)}])
@@ -61,7 +58,7 @@ SAME = [
 @pytest.mark.parametrize(("one", "other", "kind"), SAME, ids=lambda value: str(getattr(value, "type", value)))
 def test_kept_columns_of_several_types_come_out_in_one(tmp_path, one, other, kind):
     write(tmp_path, {"k": one}, {"k": other})
-    found = kept_in(open_source(tmp_path, columns=["x"], keep="k"))["k"]
+    found = read_kept(open_source(tmp_path, columns=["x"], keep="k"))["k"]
     assert found.type == kind
     assert found.to_pylist() == [*one.cast(kind).to_pylist(), *other.cast(kind).to_pylist()]
 
@@ -72,7 +69,7 @@ def test_kept_columns_that_no_type_holds_are_refused(tmp_path):
         open_source(tmp_path, columns=["x"], keep="k")
     write(tmp_path, {"k": [2**60 + 1] * N}, {"k": [0.5] * N})
     with pytest.raises(DataError, match=r"0\.parquet: the kept column 'k' is of type int64, and not all of its values"):
-        kept_in(open_source(tmp_path, columns=["x"], keep="k"))
+        read_kept(open_source(tmp_path, columns=["x"], keep="k"))
 
 
 @pytest.mark.parametrize("url", ["memory://nobucket/train", "memory://nobucket/train/*.csv", "memory://nobucket/a.csv"])

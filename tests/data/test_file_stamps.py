@@ -33,7 +33,7 @@ def write(place, zarr_format=3, shards=None, cut=2):
 
 
 def read(source):
-    return np.concatenate([block.X for unit in source.units for block in unit.task.compute(scheduler="sync")])
+    return source.X.compute(scheduler="sync")
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -7,6 +7,7 @@ import pytest
 
 from dkernel.data import open_source
 from dkernel.errors import DataError, DKernelWarning
+from tests.data.blocks import read_blocks
 
 
 def frame(n: int = 60) -> pd.DataFrame:
@@ -21,10 +22,6 @@ def folder(tmp_path):
     return tmp_path / "hive"
 
 
-def rows_of(source):
-    return [block for unit in source.units for block in unit.task.compute(scheduler="sync")]
-
-
 @pytest.mark.parametrize("pattern", ["", "/*", "/*/*/*.parquet"])
 def test_keys_are_categories_as_in_dask(folder, pattern):
     source = open_source(f"{folder}{pattern}" if pattern != "/*" else [str(p) for p in sorted(folder.iterdir())])
@@ -32,7 +29,7 @@ def test_keys_are_categories_as_in_dask(folder, pattern):
     assert source.table_columns == tuple(lazy.columns) == ("x", "year", "city")
     assert source.encoding.kinds == {"x": "number", "year": "category", "city": "category"}
     assert source.encoding.columns[1].levels == tuple(map(str, lazy["year"].cat.categories))
-    X = np.concatenate([block.X for block in rows_of(source)])
+    X = source.X.compute(scheduler="sync")
     np.testing.assert_allclose(X[:, 0], lazy["x"], rtol=1e-6)
     np.testing.assert_array_equal(X[:, 1:4] > 0, pd.get_dummies(lazy["year"]).to_numpy())
     np.testing.assert_array_equal(X[:, 4:] > 0, pd.get_dummies(lazy["city"]).to_numpy())
@@ -40,19 +37,19 @@ def test_keys_are_categories_as_in_dask(folder, pattern):
 
 def test_whole_numbers_are_numbers_where_there_are_no_categories(folder):
     source = open_source(folder, exclude="city", categorical="none")
-    X = np.concatenate([block.X for block in rows_of(source)])
+    X = source.X.compute(scheduler="sync")
     np.testing.assert_array_equal(X[:, 1], frame()["year"])
 
 
 def test_a_key_is_a_label_a_weight_or_kept(folder):
     source = open_source(folder, label="city", weight="year", categorical="none")
     assert (source.columns, source.label_kind) == (("x",), "text")
-    blocks = rows_of(source)
+    blocks = read_blocks(source)
     assert np.concatenate([block.y for block in blocks]).tolist() == frame()["city"].tolist()
     assert np.concatenate([block.weight for block in blocks]).tolist() == frame()["year"].tolist()
     assert open_source(folder, label="year", exclude="city").label_kind == "int"
     for form, expected in (("types", "a,b"), ("csv", '"a,b"')):
-        kept = rows_of(open_source(folder, columns=["x"], keep=["city", "year"], kept_as=form))[0].kept
+        kept = read_blocks(open_source(folder, columns=["x"], keep=["city", "year"], kept_as=form))[0].kept
         assert kept.column_names == ["city", "year"]
         assert kept.column("city")[0].as_py() == expected
 
@@ -61,7 +58,7 @@ def test_a_model_takes_the_keys_that_it_knows_and_no_others(folder):
     encoding = open_source(folder, exclude="city").encoding
     one = folder / "year=2020" / "city=c"
     source = open_source(f"{one}/*", columns=encoding.column_names, encoding=encoding)
-    assert (rows_of(source)[0].X[:, 2] > 0).all()
+    assert (read_blocks(source)[0].X[:, 2] > 0).all()
     assert open_source(f"{one}/*").columns == ("x",)  # all rows are of one year
     assert open_source(folder, columns=["x"]).columns == ("x",)
 
@@ -71,7 +68,7 @@ def test_a_missing_value_is_one(tmp_path):
     source = open_source(tmp_path / "h")
     assert source.columns[-2:] == ("city=a,b", "city=missing")
     with pytest.raises(DataError, match="the folder says that 'city' is missing"):
-        rows_of(open_source(tmp_path / "h", label="city"))
+        read_blocks(open_source(tmp_path / "h", label="city"))
 
 
 def test_numbers_of_another_width_are_the_same_value(tmp_path):
@@ -100,7 +97,7 @@ def test_rows_that_are_left_out_are_counted_in_their_own_file(tmp_path):
         (tmp_path / f"year={year}").mkdir()
         (tmp_path / f"year={year}" / "a.csv").write_text("x\n1\nbad\n3\n")
     source = open_source(tmp_path, columns=["x"], keep="year", quarantine=True)
-    blocks = rows_of(source)
+    blocks = read_blocks(source)
     assert [block.kept.column("year").to_pylist() for block in blocks] == [[2020, 2020], [2021, 2021]]
     assert [block.refused.column("line").to_pylist() for block in blocks] == [[3], [3]]
 
@@ -129,4 +126,4 @@ def test_a_key_and_a_column_of_the_same_text_are_one_category(tmp_path, months):
         encoding = open_source(tmp_path / door, **more).encoding
         for other in doors:
             source = open_source(tmp_path / other, columns=encoding.column_names, encoding=encoding)
-            assert all(block.marks is None for block in rows_of(source)), (door, other, encoding)
+            assert all(block.marks is None for block in read_blocks(source)), (door, other, encoding)

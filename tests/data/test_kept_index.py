@@ -3,11 +3,11 @@
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from dkernel.data import open_source
 from dkernel.errors import DataError
+from tests.data.blocks import read_kept
 
 N = 6
 FRAME = pd.DataFrame({"x": np.arange(N) / 4, "note": list("abcdef")})
@@ -35,8 +35,7 @@ CASES = [(file, index) for file in FILES for index in INDICES if file != "Dask" 
 
 
 def kept_in(path, **options):
-    source = open_source(path, columns=["x"], keep="all", **options)
-    return pa.concat_tables([block.kept for unit in source.units for block in unit.task.compute(scheduler="sync")])
+    return read_kept(open_source(path, columns=["x"], keep="all", **options))
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask

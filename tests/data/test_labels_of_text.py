@@ -40,7 +40,7 @@ def write_folders(folder, texts):
 
 
 def labels_in(source):
-    return np.concatenate([block.y for unit in source.units for block in unit.task.compute(scheduler="sync")])
+    return source.y.compute(scheduler="sync")
 
 
 @pytest.mark.parametrize("write", [write_file, write_files, write_folders])

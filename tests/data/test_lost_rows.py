@@ -42,6 +42,13 @@ def twice(tables):
     return [*tables, *tables]
 
 
+def refuse(name, folder, said):
+    path = name if "://" in name else str(folder / name)
+    with pytest.raises(DKernelError, match=said):
+        write(path)
+    assert not Path(path).exists()
+
+
 def lossy_assemble(original):
     def assemble(self, parts, columns, path):
         original(self, parts[1:], columns, path)
@@ -52,22 +59,16 @@ def lossy_assemble(original):
 @pytest.mark.parametrize("change", [without_first, twice])
 @pytest.mark.parametrize("name", [*NAMES, "memory://lost/folder", "memory://lost/one.csv", "memory://lost/one.npy"])
 def test_a_part_with_other_rows_than_were_read_is_refused(tmp_path, monkeypatch, name, change):
-    path = name if "://" in name else str(tmp_path / name)
     for form in (Parquet, Csv, Npy):
         monkeypatch.setattr(form, "stage", changed(form.stage, change))
-    with pytest.raises(DKernelError, match="rows were written where 5 were read"):
-        write(path)
-    assert not Path(path).exists()
+    refuse(name, tmp_path, "rows were written where 5 were read")
 
 
 @pytest.mark.parametrize("name", ["one.parquet", "one.csv", "one.npy", "one.zarr", "memory://lost/one.parquet"])
 def test_an_output_without_one_of_its_parts_is_refused(tmp_path, monkeypatch, name):
-    path = name if "://" in name else str(tmp_path / name)
     for form in (Parquet, Csv, Npy, Zarr):
         monkeypatch.setattr(form, "assemble", lossy_assemble(form.assemble))
-    with pytest.raises(DKernelError, match="7 rows were written where 12 were read"):
-        write(path)
-    assert not Path(path).exists()
+    refuse(name, tmp_path, "7 rows were written where 12 were read")
 
 
 def test_folders_of_keys_that_overwrite_each_other_are_refused(tmp_path, monkeypatch):
