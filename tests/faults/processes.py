@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 from distributed import Client
@@ -16,6 +17,24 @@ from tests.faults.preload import FOLDER
 
 PATIENCE = 300
 DASK = [sys.executable, "-m", "dask"]
+
+
+@contextmanager
+def start_cluster(place, *threads, **variables):
+    """A scheduler and workers of so many threads without nannies: the scheduler's file, and all the processes."""
+    file = place / "scheduler.json"
+    words = ["--scheduler-file", str(file), "--host", "127.0.0.1", "--no-dashboard"]
+    commands = [["scheduler", "--port", "0"], *(["worker", "--no-nanny", "--nthreads", str(n)] for n in threads)]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": place}
+    env = processes.environment(**variables)
+    started = [subprocess.Popen([*DASK, *command, *words], env=env, **quiet) for command in commands]
+    try:
+        wait_until(file.exists, 120)  # beside other jobs a scheduler takes its time
+        yield str(file), started
+    finally:
+        for process in reversed(started):
+            process.kill()
+            process.wait(60)
 
 
 class Hand:

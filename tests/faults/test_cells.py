@@ -20,8 +20,7 @@ from tests.faults.preload import abort
 from tests.faults.test_clusters_of_others import clients
 from tests.faults.test_killed_client import known_tasks, plugins
 from tests.faults.test_killed_worker import DEATHS, Watched
-from tests.training.cells.test_cells import CELLS
-from tests.training.fits import digest, fit
+from tests.training.fits import CELLS, digest, fit
 
 pytestmark = pytest.mark.cluster
 

@@ -13,9 +13,7 @@ from dkernel.streaming.progress import Progress
 from dkernel.training.planning.memory_plan import Plan
 from tests.faults.conftest import CONFIG, PATIENCE
 from tests.faults.harness import settle, wait_until
-from tests.training.cells.test_cells import CELLS
-from tests.training.fits import a_source, digest, fit
-from tests.training.test_local_stage import GRIDS
+from tests.training.fits import CELLS, GRIDS, a_source, digest, fit
 from tests.training.test_same_bytes import CASES, source
 
 pytestmark = pytest.mark.cluster

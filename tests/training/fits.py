@@ -16,6 +16,21 @@ ROUNDS, EVERY = 20, 4
 RECIPE = Recipe(
     solver="psgd", n_components=16, kernel="gaussian", metric="identity", gamma=0.15, rounds=ROUNDS, alpha=1e-6
 )
+GRIDS, CELLS = RECIPE.replace(local="grids(n_grids=48)"), RECIPE.replace(local="cells(rows=200)")
+
+
+class StoppedError(Exception):
+    """Ends a fit where a test wants it."""
+
+
+def stop_at(**place):
+    """A callback that ends a fit at the line of its history that says so."""
+
+    def stop(line):
+        if place.items() <= line.items():
+            raise StoppedError
+
+    return stop
 
 
 def a_source(seed=0, text=True):

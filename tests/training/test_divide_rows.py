@@ -48,7 +48,7 @@ def opened(table, folder, by, files=1, form="parquet", row_group=None):
 
 
 def ids(source):
-    return np.concatenate([block.X[:, 0] for unit in source.units for block in unit.task.compute()]).astype(int)
+    return source.X[:, 0].compute(scheduler="sync").astype(int)
 
 
 LAYOUTS = [{}, {"files": 7}, {"files": 2, "row_group": 400}, {"files": 3, "form": "csv"}]

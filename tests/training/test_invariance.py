@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dkernel.cli import main
@@ -28,10 +28,11 @@ from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces
 from dkernel.streaming.survey import Survey
 from dkernel.training.fit import train
+from tests.combinations import examples
 from tests.data.test_formats import NAMES, write
 from tests.streaming.sources import rings, source_of
 
-FEW, SOME, MANY = 8, 50, 200
+FEW, SOME = 8, 50
 PASSES, SPREAD = 12, 0.25
 N = 240
 X, Y = rings(N, p=4)
@@ -48,12 +49,6 @@ QUICK = Recipe(
 )
 EXACT = QUICK.replace(task="regress", loss="squared", alpha=0.1, passes=PASSES, rounds=8)
 FORMATS = ("parquet", "csv", "csv.gz", "npy", "npz", "zarr", "h5", "svmlight")
-
-
-def examples(n):
-    """So many examples, the same ones in every run."""
-    slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    return settings(max_examples=n, deadline=None, derandomize=True, database=None, suppress_health_check=slow)
 
 
 @st.composite
@@ -132,19 +127,14 @@ def test_a_models_scores_are_those_of_the_row_wherever_it_stands(cut, random):
     assert np.concatenate(parts).tobytes() == SCORES[order].tobytes()
 
 
-def twice(few, *strategies):
-    """A property as two tests: some examples always, MANY with the slow ones."""
-
-    def make(check):
-        return examples(few)(given(*strategies)(check)), pytest.mark.slow(examples(MANY)(given(*strategies)(check)))
-
-    return make
-
-
 WHOLE_FIT = fitted(source_of(X, Y, [(N,)]), EXACT)
 
 
-def any_cut_gives_the_same_landmarks_and_nearly_the_same_fit(cut):
+@pytest.mark.usefixtures("batches")
+@examples(FEW)
+@given(units(least=40))
+def test_any_cut(cut):
+    """The same landmarks, and nearly the same fit."""
     found = fitted(source_of(X, Y, cut), EXACT)
     assert found.facts["data"] == WHOLE_FIT.facts["data"]
     # Scaled by means that differ in their last bit.
@@ -154,22 +144,21 @@ def any_cut_gives_the_same_landmarks_and_nearly_the_same_fit(cut):
     assert np.abs(found.scores(X) - whole).max() <= SPREAD * whole.std()
 
 
-test_any_cut, test_any_cut_in_full = twice(FEW, units(least=40))(
-    any_cut_gives_the_same_landmarks_and_nearly_the_same_fit
-)
-
-
-def empty_chunks_change_no_byte(cut):
+@pytest.mark.usefixtures("batches")
+@examples(FEW)
+@given(units(empty=True))
+def test_empty_chunks(cut):
     full = [tuple(n for n in unit if n) for unit in cut]
     assert sha(fitted(source_of(X, Y, cut))) == sha(fitted(source_of(X, Y, [unit for unit in full if unit])))
 
 
-test_empty_chunks, test_empty_chunks_in_full = twice(FEW, units(empty=True))(empty_chunks_change_no_byte)
-
 tables = st.tuples(st.integers(0, 2**32 - 1), st.integers(30, 60), st.integers(1, 29), st.integers(2, 3))
 
 
-def every_format_gives_the_same_model(drawn):
+@pytest.mark.usefixtures("batches")
+@examples(3)
+@given(tables)
+def test_formats(drawn):
     seed, n, edge, classes = drawn
     rng = np.random.default_rng(seed)
     values = rng.standard_normal((n, 4)).astype(np.float32).astype(np.float64)
@@ -188,10 +177,10 @@ def every_format_gives_the_same_model(drawn):
     assert len(set(found.values())) == 1, found
 
 
-test_formats, test_formats_in_full = twice(3, tables)(every_format_gives_the_same_model)
-
-
-def score_keeps_the_order_of_the_rows(cut, random):
+@pytest.mark.usefixtures("batches")
+@examples(FEW)
+@given(units(empty=True), st.randoms(use_true_random=False))
+def test_order(cut, random):
     order = list(range(N))
     random.shuffle(order)
     data = pd.DataFrame(X[order], columns=NAMES).assign(id=order)
@@ -208,8 +197,3 @@ def score_keeps_the_order_of_the_rows(cut, random):
         found = pd.read_parquet(folder / "s.parquet")
     assert found["id"].tolist() == order
     assert found["score"].to_numpy(np.float32).tobytes() == SCORES[order, 0].tobytes()
-
-
-test_order, test_order_in_full = twice(FEW, units(empty=True), st.randoms(use_true_random=False))(
-    score_keeps_the_order_of_the_rows
-)

@@ -1,4 +1,4 @@
-"""Grids after the global stage: rough targets, every smooth loss, weights, resume, and what is refused."""
+"""A local stage after the global one: rough targets, every smooth loss, resume, and what is refused."""
 
 import dask.array as da
 import numpy as np
@@ -9,17 +9,18 @@ from dkernel import KernelClassifier, KernelRegressor
 from dkernel.data import from_arrays
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.losses.losses import parse_loss
+from dkernel.model import local_settings
 from dkernel.model.recipe import Recipe
-from dkernel.streaming.execution.local import SerialExecutor
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.training.fit import plan, train
 from dkernel.training.grids.stage import automatic_grids, code_bits
 from dkernel.training.selection.ways import GRIDS_ALONE
 from dkernel.training.stage_result import StageResult
 from tests.processor import WIDE
 from tests.streaming.sources import rings
-from tests.training.fits import RECIPE, digest, fit
+from tests.training.fits import CELLS, GRIDS, StoppedError, digest, fit, stop_at
 
-GRIDS = RECIPE.replace(local="grids(n_grids=48)")
+STAGES = {"grids": "grids(n_grids=128)", "cells": "cells(rows=400)"}
 
 
 def rough(n=3000, seed=0):
@@ -35,14 +36,19 @@ def machine(kind=KernelClassifier, **settings):
     return kind(**known, solver="psgd", **settings)
 
 
-def test_grids_learn_what_is_too_rough_for_the_components():
+@pytest.mark.parametrize("stage", local_settings.STAGES)
+def test_a_stage_learns_what_is_too_rough_for_the_components(stage):
     X, y = rough()
     new, truth = rough(1000, seed=1)
-    smooth, both = machine().fit(X, y > 0), machine(local="grids(n_grids=128)").fit(X, y > 0)
+    smooth, both = machine().fit(X, y > 0), machine(local=STAGES[stage]).fit(X, y > 0)
     assert smooth.score(new, truth > 0) < 0.7
     assert both.score(new, truth > 0) > 0.85
-    assert both.chosen_["local"].startswith("128 grids")
-    assert both.model_.local.inputs.groups == ((2, 3, 4, 5),)
+    if stage == "grids":
+        assert both.chosen_["local"].startswith("128 grids")
+        assert both.model_.local.inputs.groups == ((2, 3, 4, 5),)
+    else:
+        assert "cells of" in both.chosen_["local"]
+        assert np.diff([0, *both.model_.local.ends]).max() <= 600
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic", "squared", "softmax"])
@@ -57,13 +63,14 @@ def test_the_loss_on_the_rows_never_rises(loss):
 
 
 @pytest.mark.parametrize("loss", ["squared", pytest.param("huber", marks=pytest.mark.slow)])
-def test_regressions_in_any_unit(loss):
+@pytest.mark.parametrize("stage", local_settings.STAGES)
+def test_regressions_in_any_unit(stage, loss):
     X, y = rough()
     new, truth = rough(500, seed=1)
-    found = machine(KernelRegressor, loss=loss, local="grids(n_grids=96)").fit(X, 1e6 + 50 * y)
+    found = machine(KernelRegressor, loss=loss, local=STAGES[stage]).fit(X, 1e6 + 50 * y)
     assert found.model_.local is not None
     assert np.sqrt(np.mean((found.predict(new) - (1e6 + 50 * truth)) ** 2)) < 40
-    both = machine(KernelRegressor, loss=loss, local="grids(n_grids=96)").fit(X, np.column_stack([y, 1e6 + 50 * y]))
+    both = machine(KernelRegressor, loss=loss, local=STAGES[stage]).fit(X, np.column_stack([y, 1e6 + 50 * y]))
     assert both.predict(new).shape == (500, 2)
 
 
@@ -89,50 +96,49 @@ def test_grids_that_gain_nothing_leave_the_model_unchanged():
     np.testing.assert_array_equal(found.decision_function(X), plain.decision_function(X))
 
 
-@pytest.mark.parametrize("stage", [{"local": "grids(n_grids=64)"}, {"local": "cells(rows=300)"}])
+@pytest.mark.parametrize("stage", local_settings.STAGES)
 def test_a_file_holds_the_stage_and_dask_rows_get_the_same_answers(tmp_path, stage):
     X, y = rough(1500)
-    found = machine(**stage, calibration="platt").fit(X, y > 0)
+    found = machine(local=STAGES[stage], calibration="platt").fit(X, y > 0)
     assert found.model_.local is not None
     dkernel.save(found, tmp_path / "m.safetensors")
     again = dkernel.load(tmp_path / "m.safetensors")
     np.testing.assert_array_equal(again.predict_proba(X), found.predict_proba(X))
-    near = (
-        0.0 if WIDE or "grids" in stage["local"] else 1e-3
-    )  # BLAS, which cells call, rounds by a row's place without AVX-512
+    near = 0.0 if WIDE or stage == "grids" else 1e-3  # BLAS, which cells call, rounds by a row's place without AVX-512
     lazy = found.decision_function(da.from_array(X, chunks=(400, -1)))
     np.testing.assert_allclose(lazy.compute(), found.decision_function(X), rtol=0, atol=near)
     np.testing.assert_allclose(found.decision_function(X[7:8]), found.decision_function(X)[7:8], rtol=0, atol=near)
 
 
-@pytest.mark.parametrize("at", [16, pytest.param(32, marks=pytest.mark.slow)])
-def test_a_fit_that_was_stopped_in_the_grids_goes_on_to_the_same_bytes(tmp_path, at):
-    class StoppedError(Exception):
-        pass
+SLOW_STOPS = [pytest.param(*stop, marks=pytest.mark.slow) for stop in (("grids", 32), ("parts", 3))]
 
-    def stop(line):
-        if line.get("grids") == at:
-            raise StoppedError
 
+@pytest.mark.parametrize(("word", "number"), [("grids", 16), ("parts", 1), *SLOW_STOPS])
+def test_a_fit_stopped_in_a_stage_goes_on_to_the_bytes_of_threads(tmp_path, word, number):
+    recipe = {"grids": GRIDS, "parts": CELLS}[word]
+    options = {"recipe": recipe, "scratch": str(tmp_path / "scratch")}
     with pytest.raises(StoppedError):
-        fit(tmp_path / "kept", recipe=GRIDS, callback=stop)
-    found = fit(tmp_path / "kept", recipe=GRIDS)
-    assert found.resumed
-    whole = fit(None, SerialExecutor(), recipe=GRIDS)
+        fit(tmp_path / "kept", callback=stop_at(**{word: number}), **options)
+    assert list((tmp_path / "scratch").glob("*")) == []  # the file of the rows has no name
+    found = fit(tmp_path / "kept", **options)
+    assert found.resumed == f"the middle of the stage '{recipe.local_stage}'"
+    whole = fit(None, ThreadsExecutor(3), recipe=recipe)
     assert digest(found, tmp_path) == digest(whole, tmp_path)
+    assert [line for line in found.history if "parts" in line] == [line for line in whole.history if "parts" in line]
 
 
-def test_what_has_no_meaning_is_refused_by_name():
+@pytest.mark.parametrize("stage", local_settings.STAGES)
+def test_what_has_no_meaning_is_refused_by_name(stage):
     X, y = rough(600)
     with pytest.raises(UnsupportedError, match="loss='squared_hinge'"):
-        machine(loss="hinge", local="grids").fit(X, y > 0)
+        machine(loss="hinge", local=stage).fit(X, y > 0)
     with pytest.raises(RecipeError, match="solver='exact' keeps none"):
-        KernelClassifier(solver="exact", local="grids").fit(X, y > 0)
+        KernelClassifier(solver="exact", local=stage).fit(X, y > 0)
     with pytest.raises(UnsupportedError, match="partial_fit"):
-        machine(local="grids").partial_fit(X, y > 0, [False, True])
+        machine(local=stage).partial_fit(X, y > 0, [False, True])
 
 
-@pytest.mark.parametrize("stage", ["grids", "cells"])
+@pytest.mark.parametrize("stage", local_settings.STAGES)
 @pytest.mark.parametrize("X", [np.eye(2), np.eye(3)[:, :2], np.ones((300, 2))], ids=["2 rows", "3 rows", "constant"])
 def test_few_rows_and_constant_columns_have_an_answer(X, stage):
     y = np.random.default_rng(0).normal(size=len(X))

@@ -1,10 +1,6 @@
 """The same model, byte for byte, whoever computes it and whatever is held in memory."""
 
 import hashlib
-import os
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from functools import cache
 
@@ -21,7 +17,7 @@ from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.training.fit import train
 from dkernel.training.planning.memory_plan import Plan
 from tests.estimators import wide
-from tests.processes import environment
+from tests.faults.processes import start_cluster
 from tests.streaming.sources import rings, source_of, waves
 
 N = 5000
@@ -183,27 +179,10 @@ def test_the_setup_runs_on_workers_or_a_client_with_as_many_cores(
 @pytest.mark.cluster
 @pytest.mark.parametrize("names", [("sorted", "open"), pytest.param(("plain",), marks=pytest.mark.slow)])
 def test_a_scheduler_and_two_workers_started_by_hand(names, serial, tmp_path):
-    file = str(tmp_path / "scheduler.json")
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path, "env": environment()}
-    begin, options = [sys.executable, "-m", "dask"], ["--scheduler-file", file]
-    here = ["--host", "127.0.0.1"]
-    started = [subprocess.Popen([*begin, "scheduler", *here, "--port", "0", "--no-dashboard", *options], **quiet)]
-    for threads in ("1", "2"):
-        command = [*begin, "worker", *here, "--nthreads", threads, "--no-nanny", "--no-dashboard", *options]
-        started.append(subprocess.Popen(command, **quiet))
-    try:
-        for _ in range(1200):  # beside other jobs a scheduler takes its time
-            if os.path.exists(file):
-                break
-            time.sleep(0.1)
-        with connect(scheduler_file=file, patience=60) as executor:
-            executor.client.wait_for_workers(2, timeout=120)
-            for name in names:
-                assert digest(name, executor, tmp_path) == serial(name)
-    finally:
-        for process in reversed(started):
-            process.kill()
-            process.wait(60)
+    with start_cluster(tmp_path, 1, 2) as (file, _), connect(scheduler_file=file, patience=60) as executor:
+        executor.client.wait_for_workers(2, timeout=120)
+        for name in names:
+            assert digest(name, executor, tmp_path) == serial(name)
 
 
 def test_other_layouts_have_equal_landmarks_and_close_predictions():

@@ -79,8 +79,6 @@ class MeanMachine(LocalMachine):
 
 
 class MeanStage(Stage):
-    """Means of the residual."""
-
     settings = Means
 
     def cost(self, n, _, recipe, outputs):

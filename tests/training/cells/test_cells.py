@@ -1,4 +1,4 @@
-"""Cells after the global stage: rough targets, losses, weights, resume, file, the order of arrival, refusals."""
+"""Cells: losses, partitions, weights, the search, costs, and refusals beside those of any local stage."""
 
 import numpy as np
 import pytest
@@ -12,20 +12,8 @@ from dkernel.training.cells.settings import SIZES, best_cells_anywhere
 from dkernel.training.cells.stage import ROOM, CellStage
 from dkernel.training.selection.race import MOST_RACE_ROWS
 from tests.streaming.sources import source_of
-from tests.training.fits import RECIPE, digest, fit
+from tests.training.fits import CELLS, RECIPE, StoppedError, digest, fit, stop_at
 from tests.training.test_local_stage import machine, rough
-
-CELLS = RECIPE.replace(local="cells(rows=200)")
-
-
-def test_cells_learn_what_is_too_rough_for_the_components():
-    X, y = rough()
-    new, truth = rough(1000, seed=1)
-    smooth, both = machine().fit(X, y > 0), machine(local="cells(rows=400)").fit(X, y > 0)
-    assert smooth.score(new, truth > 0) < 0.7
-    assert both.score(new, truth > 0) > 0.85
-    assert "cells of" in both.chosen_["local"]
-    assert np.diff([0, *both.model_.local.ends]).max() <= 600
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "softmax"])
@@ -35,17 +23,6 @@ def test_every_smooth_loss_of_classes(loss):
     found = machine(loss=loss, local="cells(rows=200)").fit(X, labels)
     assert found.model_.local is not None
     assert found.score(X, labels) > machine(loss=loss).fit(X, labels).score(X, labels)
-
-
-@pytest.mark.parametrize("loss", ["squared", pytest.param("huber", marks=pytest.mark.slow)])
-def test_regressions_in_any_unit(loss):
-    X, y = rough(1500)
-    new, truth = rough(500, seed=1)
-    found = machine(KernelRegressor, loss=loss, local="cells(rows=300)").fit(X, 1e6 + 50 * y)
-    assert found.model_.local is not None
-    assert np.sqrt(np.mean((found.predict(new) - (1e6 + 50 * truth)) ** 2)) < 40
-    both = machine(KernelRegressor, loss=loss, local="cells(rows=300)").fit(X, np.column_stack([y, 1e6 + 50 * y]))
-    assert both.predict(new).shape == (500, 2)
 
 
 def test_partitions_are_fitted_one_by_one_and_answer_together(tmp_path):
@@ -97,36 +74,6 @@ def test_cells_that_gain_nothing_leave_the_model_unchanged():
     np.testing.assert_array_equal(found.decision_function(X), plain.decision_function(X))
 
 
-def test_threads_give_the_bytes_of_the_loop(tmp_path):
-    found = [digest(fit(None, executor, recipe=CELLS), tmp_path) for executor in (SerialExecutor(), ThreadsExecutor(3))]
-    assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("at", [1, pytest.param(3, marks=pytest.mark.slow)])
-def test_a_fit_that_was_stopped_in_the_cells_goes_on_to_the_same_bytes(tmp_path, at):
-    class StoppedError(Exception):
-        pass
-
-    told = []
-
-    def stop(line):
-        if "cells" in line:
-            told.append(line["parts"])
-            if line["parts"] == at:
-                raise StoppedError
-
-    with pytest.raises(StoppedError):
-        fit(tmp_path / "kept", recipe=CELLS, callback=stop, scratch=str(tmp_path / "scratch"))
-    assert list((tmp_path / "scratch").iterdir()) == []  # the file of the rows has no name
-    found = fit(
-        tmp_path / "kept", recipe=CELLS, callback=lambda line: told.append(line), scratch=str(tmp_path / "scratch")
-    )
-    assert found.resumed == "the middle of the stage 'cells'"
-    whole = fit(None, SerialExecutor(), recipe=CELLS)
-    assert digest(found, tmp_path) == digest(whole, tmp_path)
-    assert [line for line in found.history if "parts" in line] == [line for line in whole.history if "parts" in line]
-
-
 def test_the_other_cells_stay_empty_where_the_fit_is_told_to_end():
     ends = []
     for executor in (SerialExecutor(), ThreadsExecutor(2)):
@@ -138,14 +85,8 @@ def test_the_other_cells_stay_empty_where_the_fit_is_told_to_end():
 
 def test_what_has_no_meaning_is_refused_by_name():
     X, y = rough(600)
-    with pytest.raises(UnsupportedError, match="loss='squared_hinge'"):
-        machine(loss="hinge", local="cells").fit(X, y > 0)
     with pytest.raises(UnsupportedError, match="loss='huber'"):
         machine(KernelRegressor, loss="quantile(0.9)", local="cells").fit(X, y)
-    with pytest.raises(RecipeError, match="solver='exact' keeps none"):
-        KernelClassifier(solver="exact", local="cells").fit(X, y > 0)
-    with pytest.raises(UnsupportedError, match="partial_fit"):
-        machine(local="cells").partial_fit(X, y > 0, [False, True])
     with pytest.raises(RecipeError, match="rows=3"):
         machine(local="cells(rows=3)").fit(X, y > 0)
     with pytest.raises(RecipeError, match="overlap=-1"):
@@ -178,19 +119,13 @@ def test_cells_learn_the_label_itself_where_the_race_says_so(tmp_path):
 
 
 def test_a_way_that_was_stopped_goes_on_where_it_was(tmp_path):
-    class StoppedError(Exception):
-        pass
-
-    def stop(line):
-        if line.get("parts") == 2:
-            raise StoppedError
-
     X, y = rough(1500)
     recipe = Recipe(solver="psgd", local="cells(rows=400)", task="regress", loss="squared")
     source = source_of(X, y, [(800,), (700,)])
+    options = {"recipe": recipe, "source": source, "scratch": str(tmp_path / "scratch")}
     with pytest.raises(StoppedError):
-        fit(tmp_path / "kept", recipe=recipe, source=source, callback=stop, scratch=str(tmp_path / "scratch"))
-    found = fit(tmp_path / "kept", recipe=recipe, source=source, scratch=str(tmp_path / "scratch"))
+        fit(tmp_path / "kept", callback=stop_at(parts=2), **options)
+    found = fit(tmp_path / "kept", **options)
     assert "'none-cells" in found.resumed
     whole = fit(None, ThreadsExecutor(2), recipe=recipe, source=source)
     assert whole.model.recipe.features == "none"
