@@ -16,7 +16,6 @@ from dkernel import KernelClassifier
 from dkernel.data import from_arrays
 from dkernel.errors import DataError, DKernelWarning
 from dkernel.model import model_file
-from dkernel.streaming import block_reader
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.execution.cluster import ClusterExecutor
 from dkernel.streaming.execution.local import SerialExecutor
@@ -107,9 +106,9 @@ def test_rows_stay_unless_one_worker_holds_too_many(workers, where, moved):
 
 
 @pytest.mark.cluster
+@pytest.mark.usefixtures("each_alone")
 @pytest.mark.parametrize(("held", "workers"), every_two(["persisted", "read"], [2, 4]))
-def test_a_round_of_one_or_two_pieces_copies_no_chunk(workers, held, monkeypatch):
-    monkeypatch.setattr(block_reader, "group_units", lambda units, _: [range(i, i + 1) for i in range(len(units))])
+def test_a_round_of_one_or_two_pieces_copies_no_chunk(workers, held):
     X, y = rings(CHUNKS * ROWS)
     plain = source_of(X, y, [(ROWS,)] * CHUNKS)
     cut = cut_pieces([unit.rows for unit in plain.units])

@@ -5,51 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkernel.streaming import block_reader
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.execution.base import Item
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
-from dkernel.streaming.reduction import Statistic, merge_levels
+from dkernel.streaming.reduction import merge_levels
 from dkernel.streaming.schedule import bundles, cut_pieces, shuffle_order
 from dkernel.streaming.shares import find_nodes, make_shares, merge_chunks
+from tests.streaming.execution.stand_ins import Counted
 from tests.streaming.sources import rings, source_of
-from tests.streaming.statistics import tree_sum
+from tests.streaming.statistics import Sum, tree_sum
 
 UNITS = [(300, 211)] * 40
 
-
-@pytest.fixture(autouse=True)
-def each_alone(monkeypatch):
-    """Every unit is read by a task of its own."""
-    monkeypatch.setattr(block_reader, "group_units", lambda units, _: [range(i, i + 1) for i in range(len(units))])
-
-
-class Counted(SerialExecutor):
-    """Counts the units that are held, and how often one is read."""
-
-    def __init__(self):
-        super().__init__()
-        self.held = self.most = self.read = 0
-
-    def compute(self, calls, ahead=()):
-        self.held += len(ahead)
-        self.read += len(ahead)
-        self.most = max(self.most, self.held)
-        return super().compute(calls, ahead)
-
-    def release(self, handles):
-        self.held -= len(list(handles))
-
-
-class Total(Statistic):
-    """The sum of the rows in float32, which the order of additions shows in."""
-
-    def step(self, block, piece, broadcast):  # noqa: ARG002
-        return block.X[piece.range.rows].sum(axis=0)
-
-    def merge(self, left, right):
-        return left + right
+pytestmark = pytest.mark.usefixtures("each_alone")
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +35,10 @@ def total(source, keep, window=None):
     pieces = cut_pieces([unit.rows for unit in source.units])
     half = len(pieces) // 2
     found = [
-        reader.reduce(Total(), pieces[:half], "first", following=pieces[half:]),
-        reader.reduce(Total(), pieces[half:], "second"),
+        reader.reduce(Sum(), pieces[:half], "first", following=pieces[half:]),
+        reader.reduce(Sum(), pieces[half:], "second"),
     ]
-    return np.concatenate(found).tobytes(), executor
+    return found, executor
 
 
 def test_a_round_of_many_units_is_summed_by_windows_to_equal_bits(source):
@@ -111,10 +80,10 @@ def test_a_pass_holds_two_windows_however_its_rounds_lie_over_the_bundles(source
         reader = BlockReader(executor, source, keep)
         reader.__dict__["_window"] = len(UNITS) if keep else 4
         sums = [
-            reader.reduce(Total(), turn, f"{i}", following=reader.pieces_ahead(turns, i) if i + 1 < rounds else ())
+            reader.reduce(Sum(), turn, f"{i}", following=reader.pieces_ahead(turns, i) if i + 1 < rounds else ())
             for i, turn in enumerate(turns)
         ]
-        found.append(np.stack(sums).tobytes())
+        found.append(sums)
     assert found[0] == found[1]
     assert executor.most <= 8
     assert executor.read == len(UNITS)  # each once
@@ -123,10 +92,10 @@ def test_a_pass_holds_two_windows_however_its_rounds_lie_over_the_bundles(source
 class Spread(Counted):
     """Says that its units are in three processes, in turns."""
 
-    workers, slots = 3, 3
+    workers = 3
 
     def __init__(self):
-        super().__init__()
+        super().__init__(slots=3)
         self.calls = []
 
     def compute(self, calls, ahead=()):
@@ -143,11 +112,11 @@ class Spread(Counted):
 @pytest.mark.parametrize("keep", [False, True])
 def test_each_process_sums_its_rows_in_one_task_with_equal_sums(source, keep):
     pieces = cut_pieces([unit.rows for unit in source.units])
-    plain = BlockReader(Counted(), source, keep=True).reduce(Total(), pieces, "sum")
+    plain = BlockReader(Counted(), source, keep=True).reduce(Sum(), pieces, "sum")
     executor = Spread()
     reader = BlockReader(executor, source, keep)
     reader.__dict__["_window"] = len(UNITS)
-    assert reader.reduce(Total(), pieces, "sum").tobytes() == plain.tobytes()
+    assert reader.reduce(Sum(), pieces, "sum") == plain
     assert sorted(call.at for call in executor.calls) == [f"process {i}" for i in range(3)]
     assert len({call.key for call in executor.calls}) == 3
 
@@ -155,9 +124,9 @@ def test_each_process_sums_its_rows_in_one_task_with_equal_sums(source, keep):
 def test_slots_share_equally_a_round_of_which_a_process_has_no_rows(source):
     pieces = cut_pieces([unit.rows for unit in source.units], rounds=320)
     one = [piece for piece in pieces if piece.chunk == 0]
-    plain = BlockReader(Counted(), source, keep=True).reduce(Total(), one, "one")
+    plain = BlockReader(Counted(), source, keep=True).reduce(Sum(), one, "one")
     executor = Spread()
-    assert BlockReader(executor, source, keep=True).reduce(Total(), one, "one").tobytes() == plain.tobytes()
+    assert BlockReader(executor, source, keep=True).reduce(Sum(), one, "one") == plain
     assert [call.at for call in executor.calls] == [None] * 3
 
 
@@ -190,11 +159,11 @@ def test_every_process_keeps_its_share_of_all_that_a_round_mixes(source, workers
     passes = [bundles(units, 0, epoch, 8) for epoch in range(2)]
     reader = BlockReader(executor, source, True, passes)
     cut = cut_pieces(units)
-    reader.fold(Total(), cut, "survey", Progress("none"))
+    reader.fold(Sum(), cut, "survey", Progress("none"))
     for epoch, most in enumerate((3 if workers == 3 else 8 // workers, 4)):
         for i, bundle in enumerate(passes[epoch]):
             executor.calls.clear()
-            reader.reduce(Total(), [piece for piece in cut if piece.range.unit in bundle], f"{epoch}-{i}")
+            reader.reduce(Sum(), [piece for piece in cut if piece.range.unit in bundle], f"{epoch}-{i}")
             assert len(executor.calls) == workers
             assert max(len(call.args[-2]) // 2 for call in executor.calls) <= most  # blocks of two a unit
 

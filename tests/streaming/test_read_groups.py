@@ -21,21 +21,9 @@ from dkernel.streaming.read_groups import join_units
 from dkernel.streaming.schedule import cut_pieces
 from dkernel.streaming.survey import Survey
 from dkernel.training.fit import train
+from tests.streaming.execution.stand_ins import Counted
 
 FILES = 90
-
-
-class Counting(SerialExecutor):
-    """Counts the tasks that read, and the times that workers would be asked for something."""
-
-    def __init__(self):
-        super().__init__()
-        self.read = self.asked = 0
-
-    def compute(self, calls, ahead=()):
-        self.read += len(ahead)
-        self.asked += 1
-        return super().compute(calls, ahead)
 
 
 @pytest.fixture
@@ -52,7 +40,7 @@ def source(tmp_path):
 
 def test_many_small_files_are_few_tasks_and_the_same_model(source, monkeypatch):
     def job():
-        executor = Counting()
+        executor = Counted()
         model = train(
             source, Recipe(solver="psgd", n_components=8, gamma=0.5, kernel="gaussian", alpha=1e-3), executor
         ).model
@@ -98,7 +86,7 @@ def test_a_joined_unit_has_the_rows_of_its_parts_in_their_order(source):
 def test_of_a_joined_unit_the_file_that_ends_the_workers_is_named(source):
     deadly = source.units[31]
 
-    class Killed(Counting):
+    class Killed(Counted):
         def compute(self, calls, ahead=()):
             for task in ahead:
                 raise KilledCallError(task.key, "a worker was killed")
@@ -114,7 +102,7 @@ def test_of_a_joined_unit_the_file_that_ends_the_workers_is_named(source):
 
 
 def test_a_reading_of_many_small_files_asks_a_few_times(source):
-    executor = Counting()
+    executor = Counted()
     feed = BlockReader(executor, source, keep=True)
     pieces = cut_pieces([unit.rows for unit in source.units])
     for reading in ("one", "two"):

@@ -6,48 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dkernel.data.block import Block
-from dkernel.streaming import block_reader
 from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.streaming.execution.local import ThreadsExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import RowRange, RowSlice, cut_pieces, interleave_order, shuffle_order
 from dkernel.streaming.shares import make_calls, reduce
+from tests.streaming.execution.stand_ins import Counted
 from tests.streaming.sources import source_of
 from tests.streaming.statistics import Sum, Words, tree_sum
 
-
-@pytest.fixture(autouse=True)
-def each_alone(monkeypatch):
-    """Every unit is read by a task of its own."""
-    monkeypatch.setattr(block_reader, "group_units", lambda units, _: [range(i, i + 1) for i in range(len(units))])
-
-
-class Slots(SerialExecutor):
-    def __init__(self, slots):
-        super().__init__()
-        self.slots = slots
-
-
-class Watched(SerialExecutor):
-    """Counts the units that are in memory, by the handles that are out."""
-
-    def __init__(self, slots=1):
-        super().__init__()
-        self.slots = slots
-        self.read = 0
-        self.held = set()
-        self.most = 0
-
-    def compute(self, calls, ahead=()):
-        results, handles = super().compute(calls, ahead)
-        self.read += len(handles)
-        self.held |= {id(handle) for handle in handles}
-        self.kept = [*getattr(self, "kept", []), *handles]  # so that no id is used again
-        self.most = max(self.most, len(self.held))
-        return results, handles
-
-    def release(self, handles):
-        self.held -= {id(handle) for handle in handles}
+pytestmark = pytest.mark.usefixtures("each_alone")
 
 
 def some_items(executor, n):
@@ -59,7 +27,7 @@ def some_items(executor, n):
 
 @pytest.mark.parametrize("slots", range(1, 9))
 def test_tasks_compute_subtrees_of_the_one_tree(slots):
-    executor = Slots(slots)
+    executor = Counted(slots)
     for n in range(1, 41):
         items = some_items(executor, n)
         leaves = [Sum().step(handle.value, piece, None) for handle, piece in items]
@@ -71,7 +39,7 @@ def test_tasks_compute_subtrees_of_the_one_tree(slots):
 
 @given(st.integers(1, 300), st.integers(1, 40))
 def test_any_number_of_pieces_and_slots(n, slots):
-    executor = Slots(slots)
+    executor = Counted(slots)
     block = executor.keep(Block(np.zeros((n, 1), np.float32), None, None), "block")
     items = [(block, RowSlice(i, RowRange(0, 0, i, i + 1), 1, i)) for i in range(n)]
     calls = make_calls(Words(), None, {0: items}, "words", executor)
@@ -105,7 +73,7 @@ def test_what_the_feed_keeps_changes_no_bit(source, slots):
     schedules = [shuffle_order(units_of(source), 5, 0, 0), interleave_order(units_of(source), 5)]
     found = {True: [], False: []}
     for keep in found:
-        executor = Watched(slots)
+        executor = Counted(slots)
         feed = BlockReader(executor, source, keep)
         for rounds in schedules:
             for i, pieces in enumerate(rounds):
@@ -121,9 +89,9 @@ def test_what_the_feed_keeps_changes_no_bit(source, slots):
 
 def test_the_fold_is_the_same_tree_for_every_number_of_slots(source):
     pieces = cut_pieces(units_of(source))
-    sums = {BlockReader(Slots(n), source, False).fold(Sum(), pieces, "f", Progress("none")) for n in range(1, 9)}
+    sums = {BlockReader(Counted(n), source, False).fold(Sum(), pieces, "f", Progress("none")) for n in range(1, 9)}
     assert len(sums) == 1
-    (words,) = {BlockReader(Slots(n), source, True).fold(Words(), pieces, "f", Progress("none")) for n in range(1, 9)}
+    (words,) = {BlockReader(Counted(n), source, True).fold(Words(), pieces, "f", Progress("none")) for n in range(1, 9)}
     inside = {}
     for piece in pieces:
         inside.setdefault(piece.chunk, []).append(str(piece.number))
@@ -133,7 +101,7 @@ def test_the_fold_is_the_same_tree_for_every_number_of_slots(source):
 def test_units_that_are_not_kept_are_read_once_a_pass_and_few_at_a_time():
     X = np.zeros((16 * 4096, 1), np.float32)
     source = source_of(X, np.zeros(len(X)), [(4096,)] * 16)
-    executor = Watched()
+    executor = Counted()
     feed = BlockReader(executor, source, keep=False)
     for epoch in range(2):
         rounds = shuffle_order(units_of(source), 16, 0, epoch)
@@ -141,7 +109,7 @@ def test_units_that_are_not_kept_are_read_once_a_pass_and_few_at_a_time():
             feed.reduce(Sum(), pieces, f"{epoch}-{i}", following=rounds[i + 1] if i + 1 < len(rounds) else ())
     assert executor.read == 32
     assert executor.most <= 3
-    kept = Watched()
+    kept = Counted()
     feed = BlockReader(kept, source, keep=True)
     for epoch in range(2):
         for i, pieces in enumerate(shuffle_order(units_of(source), 16, 0, epoch)):
@@ -154,7 +122,7 @@ def test_each_gives_every_unit_in_order(source):
         return name, sum(block.rows for block in blocks)
 
     for keep in (True, False):
-        executor = Watched(3)
+        executor = Counted(3)
         feed = BlockReader(executor, source, keep)
         found = feed.each(rows, "rows", Progress("none"), lambda unit: (f"u{unit}",))
         assert found == [(f"u{i}", unit.n_rows) for i, unit in enumerate(source.units)]

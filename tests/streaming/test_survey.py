@@ -5,7 +5,7 @@ from operator import attrgetter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dkernel.errors import DataError
@@ -15,6 +15,7 @@ from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces, interleave_order
 from dkernel.streaming.survey import MOST_LABELS, MOST_PARTS, ColumnMoments, RowSample, Survey
+from tests.combinations import examples
 from tests.streaming.sources import source_of
 from tests.streaming.statistics import tree_sum
 
@@ -121,18 +122,6 @@ def test_too_many_labels_are_no_classes_and_take_no_memory():
     assert len(survey(source_of(X[:MOST_LABELS], np.arange(MOST_LABELS), [(MOST_LABELS,)])).labels) == MOST_LABELS
 
 
-@pytest.mark.parametrize("size", [1, 100, 4000, 20_000])
-def test_the_reservoir_is_the_rows_of_the_smallest_hashes(size):
-    X, y = data()
-    chosen = np.argsort(row_hash(7, "reservoir", 0, 20_000))[:size]
-    found = survey(source_of(X, y, [(9000, 1), (10_999,)]), size, seed=7).reservoir
-    np.testing.assert_array_equal(found.X, X[chosen])
-    np.testing.assert_array_equal(found.y, y[chosen])
-    assert found.weight is None
-    assert (np.diff(found.hashes.astype(float)) >= 0).all()
-    assert len(found) == size
-
-
 def test_what_is_kept_of_many_pieces_is_few_arrays():
     """A hundred million rows are fifty thousand pieces: what the client holds may not grow with them."""
     X, y = data()
@@ -150,19 +139,26 @@ def test_what_is_kept_of_many_pieces_is_few_arrays():
     np.testing.assert_array_equal(found.y, y[chosen])
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.lists(st.integers(0, 700), min_size=1, max_size=4), min_size=1, max_size=8), st.booleans())
-def test_neither_chunks_nor_order_of_arrival_change_the_reservoir(units, interleave):
+@examples(25)
+@given(
+    st.lists(st.lists(st.integers(0, 700), min_size=1, max_size=4), min_size=1, max_size=8),
+    st.sampled_from([0.0, 0.1, 0.9, 1.0]),
+    st.booleans(),
+)
+def test_the_reservoir_is_the_rows_of_the_smallest_hashes(units, share, interleave):
+    """Neither chunks nor the order of arrival change it."""
     n = sum(map(sum, units))
-    if n < 2:
-        return
+    assume(n > 1)
     X, y = data(n)
-    size = max(1, n // 10)
-    whole = survey(source_of(X, y, [(n,)]), size).reservoir
+    size = max(1, int(share * n))
+    hashes = row_hash(7, "reservoir", 0, n)
+    chosen = np.argsort(hashes)[:size]
     pieces = sorted(chain(*interleave_order(units, 4)), key=attrgetter("number")) if interleave else None
-    parts = survey(source_of(X, y, [tuple(unit) for unit in units]), size, pieces=pieces).reservoir
-    for name in ("X", "y", "hashes"):
-        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
+    found = survey(source_of(X, y, [tuple(unit) for unit in units]), size, seed=7, pieces=pieces).reservoir
+    for name, expected in {"X": X, "y": y, "hashes": hashes}.items():
+        np.testing.assert_array_equal(getattr(found, name), expected[chosen])
+    assert found.weight is None
+    assert len(found) == size
 
 
 @pytest.mark.parametrize(("n", "size"), [(1_000_000, 100), (1_000_000, 20_000), (3000, 10), (5000, 4000), (10, 10)])

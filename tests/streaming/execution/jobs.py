@@ -97,3 +97,15 @@ def weighed(i, arrays, mapping):
 def spec(key):
     """Whether the scheduler could make `key` again."""
     return lambda dask_scheduler: dask_scheduler.tasks[key].run_spec is not None
+
+
+def read_in_order(executor, calls):
+    return executor.compute(calls)[0]
+
+
+def read_as_they_come(executor, calls):
+    """Sorted, as their order is in these tests."""
+    return sorted(executor.as_they_come(calls))
+
+
+READINGS = (read_in_order, read_as_they_come)

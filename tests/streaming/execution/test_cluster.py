@@ -13,6 +13,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 import dask
@@ -37,6 +38,8 @@ from dkernel.streaming.execution.versions import versions
 from dkernel.streaming.execution.workers import WorkerPool
 from dkernel.training.fit import train
 from tests.faults.harness import wait_until
+from tests.faults.processes import start_cluster
+from tests.faults.test_killed_client import plugins
 from tests.processes import environment
 from tests.streaming.execution import jobs
 
@@ -98,18 +101,6 @@ def process_of(executor, handle):
 def kill(executor, pid):
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: pid not in executor.client.run(os.getpid, on_error="return").values())
-
-
-def read_in_order(executor, calls):
-    return executor.compute(calls)[0]
-
-
-def read_as_they_come(executor, calls):
-    """Sorted, as that is their order here."""
-    return sorted(executor.as_they_come(calls))
-
-
-WAYS = (read_in_order, read_as_they_come)
 
 
 def name(key, executor):
@@ -325,7 +316,7 @@ def test_a_sign_of_life_that_no_worker_takes_is_given_up(executor):
     wait_until(lambda: not signs())
 
 
-@pytest.mark.parametrize("read", WAYS)
+@pytest.mark.parametrize("read", jobs.READINGS)
 def test_an_error_of_the_data_ends_the_other_calls_and_leaves_nothing(executor, tmp_path, read):
     slow = [Call(f"{tmp_path.name}-{i}", jobs.noted_square, (str(tmp_path), i, 0.1)) for i in range(30)]
     with pytest.raises(DataError, match=r"^train.csv, row 17: the value nan is not finite.$"):
@@ -353,7 +344,7 @@ def test_what_was_said_is_soon_forgotten(executor):
     assert max(kept) <= SHORT_LOGS["distributed.admin.low-level-log-length"]
 
 
-@pytest.mark.parametrize("read", WAYS)
+@pytest.mark.parametrize("read", jobs.READINGS)
 def test_a_worker_that_is_killed_in_the_middle_changes_nothing(executor, tmp_path, read):
     calls = [Call(f"{tmp_path.name}-{i}", jobs.noted_square, (str(tmp_path), i, 0.1)) for i in range(12)]
     with at(lambda: len(jobs.ran(tmp_path)) >= 4, lambda: os.kill(jobs.ran(tmp_path)[-1], signal.SIGKILL)):
@@ -362,7 +353,7 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(executor, tmp_pat
     settled(executor)
 
 
-@pytest.mark.parametrize("read", WAYS)
+@pytest.mark.parametrize("read", jobs.READINGS)
 def test_what_somebody_cancelled_is_asked_for_again(executor, tmp_path, read):
     state = executor.keep(2, "two")
     executor.client.cancel([state.ensure()])
@@ -383,23 +374,12 @@ def test_a_unit_and_its_blocks_lost_with_their_worker_are_read_again(executor, t
     settled(executor)
 
 
-def test_kept_state_outlives_its_only_holder(executor):
-    state = executor.keep(np.arange(5.0), "five")
-    kill(executor, process_of(executor, state))
-    assert executor.compute([Call("sum", np.sum, (state,))])[0] == [10.0]
-    settled(executor)
-
-
 def test_a_worker_that_joins_later_is_used_too(executor):
     executor.client.cluster.scale(3)
     executor.client.wait_for_workers(3, timeout=30)
     wait_until(lambda: executor.slots == 3)
     executor.client.cluster.scale(2)
     wait_until(lambda: executor.slots == 2)
-
-
-def plugins(dask_scheduler):
-    return sorted([*dask_scheduler.plugins, *dask_scheduler.worker_plugins, *dask_scheduler.nanny_plugins])
 
 
 def test_the_callers_client_stays_open_and_gets_no_plugin(executor):
@@ -507,24 +487,12 @@ def test_a_call_that_ends_its_workers_is_named():
 
 
 def test_a_scheduler_and_workers_started_by_hand_and_their_end(tmp_path):
-    file = tmp_path / "scheduler.json"
-    begin = [sys.executable, "-m", "dask"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
     two = {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
-    env = environment(**two)
-    options = ["--scheduler-file", str(file)]
-    scheduler = subprocess.Popen(
-        [*begin, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", *options], env=env, **quiet
-    )
-    worker = subprocess.Popen([*begin, "worker", "--nthreads", "1", "--no-nanny", *options], env=env, **quiet)
-    try:
-        wait_until(file.exists, 120)
-        with Client(scheduler_file=str(file)) as client:
-            client.submit(import_modules_of_tasks, task_modules()).result(
-                120
-            )  # on a busy machine longer than the patience
-        with connect(scheduler_file=str(file), patience=12) as executor:
-            assert executor.address == json.loads(file.read_text())["address"]
+    with start_cluster(tmp_path, 1, **two) as (file, (scheduler, _)):
+        with Client(scheduler_file=file) as client:  # on a busy machine longer than the patience
+            client.submit(import_modules_of_tasks, task_modules()).result(120)
+        with connect(scheduler_file=file, patience=12) as executor:
+            assert executor.address == json.loads(Path(file).read_text())["address"]
             calls = [Call(f"square-{i}", jobs.noted_square, (str(tmp_path), i, 0.2)) for i in range(4)]
             assert executor.compute(calls[:2])[0] == [0, 1]
             # A nanny would have set this; without one, and against its own environment, the tasks have.
@@ -536,10 +504,6 @@ def test_a_scheduler_and_workers_started_by_hand_and_their_end(tmp_path):
             with pytest.raises(ClusterError, match="is gone"):
                 executor.compute(calls)
         assert time.monotonic() - began < 60
-    finally:
-        for process in (worker, scheduler):
-            process.kill()
-            process.wait(10)
 
 
 def test_a_scheduler_that_comes_back_is_waited_for(tmp_path, monkeypatch):

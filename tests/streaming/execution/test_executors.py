@@ -74,12 +74,13 @@ def test_a_slow_call_holds_nothing_up():
     assert sorted(found[:5]) == [0, 1, 4, 9, 16]
 
 
-def test_an_error_ends_results_as_completed_and_faults_are_retried(executor, tmp_path):
-    flaky = [Call("pow", pow, (2, 3)), Call("fail", jobs.fail_twice, (str(tmp_path), OSError))]
-    assert sorted(executor.as_they_come(flaky)) == [8, 42]
+@pytest.mark.parametrize("read", jobs.READINGS)
+def test_an_error_of_the_data_comes_as_itself_and_once(executor, read, tmp_path):
     with pytest.raises(DataError, match="row 17"):
-        list(executor.as_they_come([Call("refuse", jobs.refuse, (str(tmp_path),))]))
+        read(executor, [Call("refuse", jobs.refuse, (str(tmp_path),))])
     assert len(jobs.ran(tmp_path, "refuse")) == 1
+    flaky = [Call("pow", pow, (2, 3)), Call("fail", jobs.fail_twice, (str(tmp_path), OSError))]
+    assert read(executor, flaky) == [8, 42]
 
 
 def test_kept_values_blocks_and_plain_arguments_reach_the_function(executor, tmp_path):
@@ -109,12 +110,6 @@ def test_arguments_are_not_looked_into(executor):
 def test_arguments_are_not_copied(local):
     array = np.arange(4)
     assert local.compute([Call("same", list, ([array],))])[0][0][0] is array
-
-
-def test_an_error_of_the_data_comes_as_itself_and_once(executor, tmp_path):
-    with pytest.raises(DataError, match="row 17"):
-        executor.compute([Call("refuse", jobs.refuse, (str(tmp_path),))])
-    assert len(jobs.ran(tmp_path, "refuse")) == 1
 
 
 def test_trouble_with_a_disk_is_tried_again_also_in_a_unit(executor, tmp_path):

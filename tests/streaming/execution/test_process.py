@@ -1,6 +1,5 @@
 """What belongs to a process: its BLAS threads, its memory, its versions, and the Dask tools that it never uses."""
 
-import ast
 import subprocess
 import sys
 import threading
@@ -99,22 +98,3 @@ def test_equal_versions_pass_and_others_are_listed():
     assert lines[1].split() == ["worker", "package", "here", "there"]
     assert lines[2].split() == ["tcp://b:2", "numpy", here["numpy"], "1.0"]
     assert len(lines) == 4
-
-
-def test_nothing_in_dkernel_uses_a_dask_primitive_that_dies_with_a_worker():
-    names = {"Queue", "Variable", "Pub", "Sub", "Actor"}
-    found = []
-    for file in Path(dkernel.__file__).parent.rglob("*.py"):
-        tree = ast.parse(file.read_text())
-        imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-        imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-        if not any(name.split(".")[0] in ("dask", "distributed") for name in imported) and file.parent.name != "run":
-            continue  # a picture's scatter is not Dask's
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.Call):
-                continue
-            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            acts = any(word.arg in ("actor", "actors") for word in node.keywords)
-            if name in names | {"scatter"} or acts:
-                found.append(f"{file.name}:{node.lineno} {name}")
-    assert found == []
