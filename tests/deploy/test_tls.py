@@ -4,10 +4,8 @@ import json
 import shutil
 from types import SimpleNamespace
 
-import dask
 import distributed  # noqa: F401 - its settings
 import pytest
-import yaml
 
 from tests.deploy.places import DEPLOY
 from tests.deploy.processes import TRAIN, Group, bin_folder, environment, run, wait_until, write_data
@@ -139,13 +137,6 @@ def test_mistakes_are_said_before_anything_is_tried(options, code, words, run_to
     done = run_to("train", "train", "--label", "label", "--out", tmp_path / "m", *options, code=code)
     assert words in done.output
     assert "Traceback" not in done.output
-
-
-def test_dask_knows_the_settings():
-    known = dask.config.get("distributed.comm")
-    asked = yaml.safe_load((DEPLOY / "tls" / "dask.yaml").read_text())["distributed"]["comm"]
-    assert set(asked) <= {name.replace("_", "-") for name in known} | set(known)
-    assert set(asked["tls"]) <= {name.replace("_", "-") for name in known["tls"]} | set(known["tls"])
 
 
 @pytest.mark.cluster

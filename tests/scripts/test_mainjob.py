@@ -1,19 +1,13 @@
 """The main job: the first page has what its lines say, pictures keep to their rules, and every contender learns."""
 
 import json
-import sys
-from pathlib import Path
 
+import contenders
+import mainjob
 import pandas as pd
+import picture
 import pytest
 from matplotlib import image
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts" / "bench"), str(ROOT / "scripts")]
-
-import contenders  # noqa: E402  (a script is no package: it is found by path)
-import mainjob  # noqa: E402
-import picture  # noqa: E402
 
 
 @pytest.mark.parametrize("page", mainjob.PAGES, ids=lambda page: page.parent.name)

@@ -7,16 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import make_data
 import numpy as np
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from make_data import GRANULE, SIGNAL, Law
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import make_data  # noqa: E402  (a script is no package: it is found by path)
-from make_data import GRANULE, SIGNAL, Law  # noqa: E402
+from tests.processes import ROOT
 
 
 def command(*arguments: object) -> dict[str, object]:
@@ -114,19 +112,14 @@ def test_parquet_layout_and_sidecar(tmp_path):
     assert law["bayes_error"] == 0.1
 
 
-def test_csv_gives_the_same_numbers_again(tmp_path):
-    command("--rows", 1200, "--features", 5, "--format", "csv", "--out", tmp_path / "d.csv", "--chunk-rows", 500)
-    stored = pyarrow.csv.read_csv(tmp_path / "d.csv").to_pandas()
-    X, y = Law(features=5).rows(0, 1200)
-    assert list(stored.columns) == ["x00", "x01", "x02", "x03", "x04", "label"]
-    assert (stored.iloc[:, :5].to_numpy().astype(np.float32) == X).all()
-    assert (stored["label"].to_numpy() == y).all()
+READ = {"csv": lambda path: pyarrow.csv.read_csv(path).to_pandas().to_numpy().astype(np.float32), "npy": np.load}
 
 
-def test_npy_is_one_matrix_with_the_label_last(tmp_path):
-    command("--rows", 1200, "--features", 5, "--format", "npy", "--out", tmp_path / "d.npy", "--chunk-rows", 500)
-    stored = np.load(tmp_path / "d.npy")
-    X, y = Law(features=5).rows(0, 1200)
+@pytest.mark.parametrize("kind", READ)
+def test_other_formats_give_the_same_numbers_with_the_label_last(kind, tmp_path):
+    path = tmp_path / f"d.{kind}"
+    command("--rows", 1200, "--features", 5, "--format", kind, "--out", path, "--chunk-rows", 500)
+    stored, (X, y) = READ[kind](path), Law(features=5).rows(0, 1200)
     assert stored.dtype == np.float32
     assert np.array_equal(stored, np.column_stack([X, y]))
 

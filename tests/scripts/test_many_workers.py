@@ -1,19 +1,13 @@
 """The scripts about faults of others and about many workers: their words, their laws, and a fit that is counted."""
 
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
+import many_workers
 import numpy as np
+import promised_fits
+import promises
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts" / "bench"))
-
-import many_workers  # noqa: E402  (a script is no package: it is found by path)
-import promised_fits  # noqa: E402
-import promises  # noqa: E402
-from many_workers import Prices, round_seconds  # noqa: E402
+from many_workers import Prices, round_seconds
 
 USUAL = {"accuracy": 0.9, "sha256": "ab"}
 

@@ -4,16 +4,13 @@ import json
 import subprocess
 import sys
 
-import pytest
-
-from tests.processes import ROOT, environment
-
-sys.path.insert(0, str(ROOT / "scripts"))
-
 import linear_baseline
 import make_data
 import measured
+import pytest
 import quickstart_table
+
+from tests.processes import ROOT, environment
 
 
 @pytest.mark.parametrize("size", [0, pytest.param(80_000_000, marks=pytest.mark.slow)])

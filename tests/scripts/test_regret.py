@@ -1,15 +1,10 @@
 """The regret of the plain command beside kept errors, and the made sets of its benchmark."""
 
 import json
-import sys
-from pathlib import Path
-
-import numpy as np
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts" / "bench"))
 
 import made_sets
+import numpy as np
+import pytest
 import regret
 
 RNG = np.random.default_rng(0)

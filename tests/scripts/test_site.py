@@ -5,14 +5,13 @@ import subprocess
 import sys
 from html import unescape
 from inspect import signature
-from pathlib import Path
 
 import pytest
 
 import dkernel
 from tests.chromium import PROGRAM, look_at, start_chromium
+from tests.processes import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 BUILD_ONE = """
 import sys
 from pathlib import Path

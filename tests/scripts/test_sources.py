@@ -3,15 +3,11 @@
 import contextlib
 import io
 import json
-import sys
-from pathlib import Path
 
 import pytest
+import sources
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import sources  # noqa: E402  (a script is no package: it is found by path)
+from tests.processes import ROOT
 
 # Rows whose outcome hangs on the clock, or that the text has wrong; every other row is a law.
 COSTS = (

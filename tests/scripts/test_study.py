@@ -2,20 +2,14 @@
 
 import json
 import re
-import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts" / "bench"))
-
-import study  # noqa: E402  (a script is no package: it is found by path)
-import study_page  # noqa: E402
-import study_points  # noqa: E402
-import study_verdicts  # noqa: E402
-from study_lines import Lines, components_for  # noqa: E402
-from study_points import METHODS, SETS, SIZES, Point, choice, full_rows  # noqa: E402
+import study
+import study_page
+import study_points
+import study_verdicts
+from study_lines import Lines, components_for
+from study_points import METHODS, SETS, SIZES, Point, choice, full_rows
 
 A, B, C = (Point("smooth", 60_000, "grids", size) for size in study_points.SIZES)
 
