@@ -168,6 +168,12 @@ class Doors:
                     np.asarray(ask(KINDS[kind](X, "X")))
                 self.refused += 1
 
+    def refuses(self, words: str, ask: Callable[[], Any]) -> None:
+        """A call raises one of dkernel's errors, in these words."""
+        with pytest.raises(DKernelError, match=words):
+            ask()
+        self.refused += 1
+
     def fits(self, X: Any, y: Any, weight: Any = None, **parameters: Any) -> KernelClassifier:
         """The machine that fit makes of it."""
         self.handled += 1

@@ -16,8 +16,9 @@ from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import train
 from tests.bad_input.data import NAMES, ROWS, Make, arrays, frame, one, text, three, write
 from tests.bad_input.doors import Doors
-from tests.bad_input.table import BOTH, HANDLED, REFUSED, bad
+from tests.bad_input.table import BOTH, HANDLED, REFUSED, entries_of
 
+bad = entries_of("files")
 LABEL_OF_NPY = ["--task", "classify", "--label", "3"]
 
 
@@ -37,27 +38,27 @@ def _cut(name: str, least: int) -> Make:
     return make
 
 
-@bad("files", "gz cut short", REFUSED, "the file is named; no row of it is used")
+@bad("gz cut short", REFUSED, "the file is named; no row of it is used")
 def cut_gz(at: Doors) -> None:
     for n in (1, 9, 500):
         at.train_refuses(_cut("x.csv.gz", n), "x.csv.gz")
     at.score_refuses(_cut("x.csv.gz", 9), "x.csv.gz")
 
 
-@bad("files", "Parquet cut short", REFUSED, "the file is named")
+@bad("Parquet cut short", REFUSED, "the file is named")
 def cut_parquet(at: Doors) -> None:
     for n in (1, 9, 500):
         at.train_refuses(_cut("x.parquet", n), "x.parquet")
     at.score_refuses(_cut("x.parquet", 9), "x.parquet")
 
 
-@bad("files", "NPY cut short", REFUSED, "the file is named, with the bytes that are missing")
+@bad("NPY cut short", REFUSED, "the file is named, with the bytes that are missing")
 def cut_npy(at: Doors) -> None:
     for n in (1, 9, 500):
         at.train_refuses(_cut("x.npy", n), "x.npy", "truncated")
 
 
-@bad("files", "file of 0 bytes", BOTH, "the file is named, in every format; a text among others is left out")
+@bad("file of 0 bytes", BOTH, "the file is named, in every format; a text among others is left out")
 def zero_bytes(at: Doors) -> None:
     for name in ("a.parquet", "a.csv", "a.csv.gz", "a.npy", "a.npz", "a.h5", "a.svm"):
         at.train_refuses(text("", name), f"{name}: the file is empty")
@@ -73,7 +74,7 @@ def zero_bytes(at: Doors) -> None:
     assert "0.csv: the file is empty (0 bytes). It is left out" in at.said + str([each.message for each in told])
 
 
-@bad("files", "quoted newline at the edge of a block", HANDLED, "the row is one row, wherever the file is divided")
+@bad("quoted newline at the edge of a block", HANDLED, "the row is one row, wherever the file is divided")
 def quoted_newline(at: Doors) -> None:
     rows = "a,label\n" + "".join(f'{i % 7},"in\n{"n" * (i % 5)}"\n{i % 5},out\n' for i in range(40))
     path = at.place / "q.csv"
@@ -87,7 +88,7 @@ def quoted_newline(at: Doors) -> None:
     assert at.trains(text(rows), "--solver", "psgd").facts["rows"] == 80
 
 
-@bad("files", "row with too few or too many values", REFUSED, "file and row are named", rejects=True)
+@bad("row with too few or too many values", REFUSED, "file and row are named", rejects=True)
 def ragged(at: Doors) -> None:
     good = frame().to_csv(index=False)
     for row, n in (("1.0,2.0,in", 3), ("1.0,2.0,3.0,in,5", 5)):
@@ -97,7 +98,7 @@ def ragged(at: Doors) -> None:
         at.score_rejects(make, ROWS, "x.csv", row)
 
 
-@bad("files", "byte order mark", HANDLED, "that of UTF-8 is no part of the first name")
+@bad("byte order mark", HANDLED, "that of UTF-8 is no part of the first name")
 def mark(at: Doors) -> None:
     plain = frame().to_csv(index=False)
     model = at.trains(text(plain.encode("utf-8-sig")))
@@ -105,14 +106,14 @@ def mark(at: Doors) -> None:
     np.testing.assert_array_equal(model.coef, at.trains(text(plain)).coef)
 
 
-@bad("files", "UTF-16", BOTH, "the file is named; `--encoding utf-16` reads it")
+@bad("UTF-16", BOTH, "the file is named; `--encoding utf-16` reads it")
 def utf16(at: Doors) -> None:
     at.trains(text(frame().to_csv(index=False).encode("utf-16")), "--encoding", "utf-16")
     at.train_refuses(text(frame().to_csv(index=False).encode("utf-16")), "x.csv", "UTF-16", "UTF-8")
     at.train_refuses(text(frame().to_csv(index=False).encode("utf-16-le")), "x.csv", "UTF-16", "UTF-8")
 
 
-@bad("files", "Latin-1", BOTH, "file and row are named; `--encoding latin-1` reads it")
+@bad("Latin-1", BOTH, "file and row are named; `--encoding latin-1` reads it")
 def latin(at: Doors) -> None:
     data = frame()
     data.loc[200:240, "label"] = "hörn"
@@ -123,7 +124,7 @@ def latin(at: Doors) -> None:
     at.train_refuses(text(header), "x.csv: the header is not UTF-8")
 
 
-@bad("files", "CRLF", HANDLED, "line ends of either kind")
+@bad("CRLF", HANDLED, "line ends of either kind")
 def crlf(at: Doors) -> None:
     plain = frame().to_csv(index=False, lineterminator="\n")
     found, same = at.trains(text(plain.replace("\n", "\r\n"))), at.trains(text(plain))
@@ -131,12 +132,7 @@ def crlf(at: Doors) -> None:
     assert found.classes.tolist() == ["in", "out"]
 
 
-@bad(
-    "files",
-    "type that changes late in a CSV",
-    REFUSED,
-    "file, row and column are named; whole numbers may become fractions",
-)
+@bad("type that changes late in a CSV", REFUSED, "file, row and column are named; whole numbers may become fractions")
 def late_type(at: Doors) -> None:
     data = frame().assign(b=1).astype({"b": object})
     data.loc[ROWS - 1, "b"] = "late"
@@ -149,7 +145,7 @@ def late_type(at: Doors) -> None:
         open_source(path, label="label", scan_bytes=256)
 
 
-@bad("files", "svmlight from 0 or from 1", BOTH, "decided once from all files; what does not fit that is refused")
+@bad("svmlight from 0 or from 1", BOTH, "decided once from all files; what does not fit that is refused")
 def base(at: Doors) -> None:
     lines = "".join(f"{i % 2} 1:{i % 7} 3:{i % 3 + 1}\n" for i in range(80))
     model = at.trains(text(lines, "x.svm"))
@@ -158,7 +154,7 @@ def base(at: Doors) -> None:
     at.score_refuses(text("1 0:1 3:1\n", "x.svm", "--exclude", "label"), "x.svm", evaluate=False)
 
 
-@bad("files", "svmlight index past the model's", BOTH, "refused with its column; `--allow-extra` passes over it")
+@bad("svmlight index past the model's", BOTH, "refused with its column; `--allow-extra` passes over it")
 def past(at: Doors) -> None:
     lines = "".join(f"{i % 2} 1:{i % 7} 2:{i % 3 + 1}\n" for i in range(80))
     at.trains(text(lines, "x.svm"))
@@ -167,7 +163,7 @@ def past(at: Doors) -> None:
     assert len(at.scores(text(lines + "1 9:1\n", "x.svm"), "--allow-extra")) == 81
 
 
-@bad("files", "svmlight indices out of order", BOTH, "read as they are meant; an index twice in a row is refused")
+@bad("svmlight indices out of order", BOTH, "read as they are meant; an index twice in a row is refused")
 def unsorted(at: Doors) -> None:
     lines = [(i % 2, i % 7, i % 3 + 1) for i in range(80)]
     sorted_ = at.trains(text("".join(f"{y} 1:{a} 2:{b}\n" for y, a, b in lines), "x.svm"))
@@ -176,12 +172,7 @@ def unsorted(at: Doors) -> None:
     at.train_refuses(text("1 1:1\n0 1:1 2:1 1:3\n", "x.svm"), "x.svm, row 2: ", "the index 1 occurs twice")
 
 
-@bad(
-    "files",
-    "Zarr chunk that is not there",
-    BOTH,
-    "Zarr's own rule: it is full of the fill value; a damaged one is refused",
-)
+@bad("Zarr chunk that is not there", BOTH, "Zarr's own rule: it is full of the fill value; a damaged one is refused")
 def zarr_chunk(at: Doors) -> None:
     import zarr
 
@@ -202,7 +193,7 @@ def zarr_chunk(at: Doors) -> None:
     at.train_refuses(lambda _: [str(store)], "x.zarr", "damaged")
 
 
-@bad("files", "Parquet files of other columns or types", BOTH, "both files are named; integers and floats go together")
+@bad("Parquet files of other columns or types", BOTH, "both files are named; integers and floats go together")
 def drift(at: Doors) -> None:
     renamed = three(".parquet", lambda f: f.__setitem__(1, f[1].rename(columns={"b": "bb"})))
     at.train_refuses(renamed, "part-1.parquet lacks 'b' and has 'bb' besides", "part-0.parquet")
@@ -246,17 +237,17 @@ def _between_passes(at: Doors, act: object, said: str) -> None:
     assert done
 
 
-@bad("files", "file changed between passes", REFUSED, "size or time differ: an error before the model is written")
+@bad("file changed between passes", REFUSED, "size or time differ: an error before the model is written")
 def changed(at: Doors) -> None:
     _between_passes(at, lambda path: os.utime(path, ns=(1, 1)), "x.parquet: the file changed")
 
 
-@bad("files", "file gone between passes", REFUSED, "the file is named")
+@bad("file gone between passes", REFUSED, "the file is named")
 def gone(at: Doors) -> None:
     _between_passes(at, Path.unlink, "x.parquet: the file is gone")
 
 
-@bad("files", "nothing under that name", REFUSED, "a glob, a folder or a file that has or is nothing is named")
+@bad("nothing under that name", REFUSED, "a glob, a folder or a file that has or is nothing is named")
 def nothing(at: Doors) -> None:
     at.train_refuses(lambda folder: [str(folder / "*.csv")], "*.csv")
     at.train_refuses(lambda folder: [str(folder)], "in-")
@@ -264,7 +255,7 @@ def nothing(at: Doors) -> None:
     at.score_refuses(lambda folder: [str(folder / "none.csv")], "none.csv")
 
 
-@bad("files", "NPY of Python objects", REFUSED, "it could only be unpickled, which would run code: it is not")
+@bad("NPY of Python objects", REFUSED, "it could only be unpickled, which would run code: it is not")
 def objects(at: Doors) -> None:
     ran = at.place / "ran"
 
@@ -280,7 +271,7 @@ def objects(at: Doors) -> None:
     assert not ran.exists()
 
 
-@bad("files", "fractions with a comma in a CSV", BOTH, "read where the delimiter is another and no number has a point")
+@bad("fractions with a comma in a CSV", BOTH, "read where the delimiter is another and no number has a point")
 def decimal_commas(at: Doors) -> None:
     data = frame().assign(label=np.linspace(-1.5, 2.5, 300))
     lines = data.to_csv(index=False, sep=";", decimal=",")
@@ -290,6 +281,6 @@ def decimal_commas(at: Doors) -> None:
     at.train_refuses(text(wrong, "x.csv", "--label", "label"), "column 'a'", "'1.5'")
 
 
-@bad("files", "quotes with a backslash in a CSV", REFUSED, "the row is named, and how Spark writes CSV")
+@bad("quotes with a backslash in a CSV", REFUSED, "the row is named, and how Spark writes CSV")
 def escaped_quotes(at: Doors) -> None:
     at.train_refuses(text('a,s,label\n1,"x",in\n2,"u\\"x",out\n'), "row 2", "backslash", "option('escape'")

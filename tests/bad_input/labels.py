@@ -5,10 +5,12 @@ import pandas as pd
 
 from tests.bad_input.data import NAMES, ROWS, Make, arrays, frame, one, three
 from tests.bad_input.doors import Doors, lazy, learns
-from tests.bad_input.table import BOTH, HANDLED, bad
+from tests.bad_input.table import BOTH, HANDLED, entries_of
+
+bad = entries_of("labels")
 
 
-@bad("labels", "one class", BOTH, "refused, the value is named; a regression predicts its one number, with a warning")
+@bad("one class", BOTH, "refused, the value is named; a regression predicts its one number, with a warning")
 def one_class(at: Doors) -> None:
     said = ("'label'", "the one value 'in' in all 300 rows", "two classes")
     at.train_refuses(one(frame().assign(label="in")), *said)
@@ -19,12 +21,7 @@ def one_class(at: Doors) -> None:
     at.fit_refuses("(?i)one value|1 class", X, np.ones_like(y))
 
 
-@bad(
-    "labels",
-    "one class in a chunk",
-    HANDLED,
-    "classes are those of all chunks; sorted data are interleaved, with a message",
-)
+@bad("one class in a chunk", HANDLED, "classes are those of all chunks; sorted data are interleaved, with a message")
 def one_class_in_a_chunk(at: Doors) -> None:
     data = pd.concat([frame(seed) for seed in range(3)], ignore_index=True).sort_values("label", kind="stable")
 
@@ -42,7 +39,7 @@ def one_class_in_a_chunk(at: Doors) -> None:
     assert fitted.score(X, y) > 0.75
 
 
-@bad("labels", "class first seen in a later chunk", HANDLED, "the survey reads all labels before anything is fitted")
+@bad("class first seen in a later chunk", HANDLED, "the survey reads all labels before anything is fitted")
 def later(at: Doors) -> None:
     model = at.trains(three(".parquet", lambda f: f[2].loc.__setitem__((slice(100, None), "label"), "third")))
     assert model.classes.tolist() == ["in", "out", "third"]
@@ -52,7 +49,6 @@ def later(at: Doors) -> None:
 
 
 @bad(
-    "labels",
     "class not seen in training",
     BOTH,
     "evaluate refuses it with its row, or with `--max-bad-rows N` leaves it out; score does not look at labels",
@@ -68,12 +64,7 @@ def unseen(at: Doors) -> None:
     at._refused(("x.parquet, row 1", "text: in, out"), "evaluate", at.model, *numbers(at.folder()))
 
 
-@bad(
-    "labels",
-    "floats for classes",
-    BOTH,
-    "a floating label means a regression; `--task classify` takes the numbers as names",
-)
+@bad("floats for classes", BOTH, "a floating label means a regression; `--task classify` takes the numbers as names")
 def floats(at: Doors) -> None:
     data = frame().assign(label=lambda f: np.where(f["label"] == "in", 0.5, 1.5))
     assert at.trains(one(data)).task == "regress"
@@ -84,7 +75,6 @@ def floats(at: Doors) -> None:
 
 
 @bad(
-    "labels",
     "text with blanks",
     HANDLED,
     "every character counts: ' in', 'in ' and 'in' are three classes; '' is missing in a CSV",
@@ -101,7 +91,6 @@ def blanks(at: Doors) -> None:
 
 
 @bad(
-    "labels",
     "different texts of one number",
     HANDLED,
     "007 and 7 are two classes; so are 1.50 and 1.5 where classes are asked for. A regression takes the numbers",
@@ -114,7 +103,6 @@ def texts_of_numbers(at: Doors) -> None:
 
 
 @bad(
-    "labels",
     "whole floats in one file, integers in others",
     BOTH,
     "whole numbers, as one missing label makes floats of them; a fraction is refused with its row",
@@ -132,7 +120,7 @@ def whole_floats(at: Doors) -> None:
     at.train_refuses(make(0.5), "part-0.parquet, row ", "the label is 0.5", "--task regress")
 
 
-@bad("labels", "class of one row", HANDLED, "it is a class, learned from its one row or, held out, from none")
+@bad("class of one row", HANDLED, "it is a class, learned from its one row or, held out, from none")
 def single(at: Doors) -> None:
     data = frame()
     data.loc[17, "label"] = "rare"
@@ -146,12 +134,7 @@ def single(at: Doors) -> None:
     assert np.isfinite(fitted.component_coef_).all()
 
 
-@bad(
-    "labels",
-    "continuous label for a classifier",
-    BOTH,
-    "more values than classes can be; the command makes a regression",
-)
+@bad("continuous label for a classifier", BOTH, "more values than classes can be; the command makes a regression")
 def continuous(at: Doors) -> None:
     data = frame().assign(label=lambda f: f["a"])
     assert at.trains(one(data)).task == "regress"
@@ -162,12 +145,7 @@ def continuous(at: Doors) -> None:
     at.train_refuses(one(many, ".parquet", "--task", "classify"), "'label'", "too many for classes")
 
 
-@bad(
-    "labels",
-    "other order of classes in each chunk",
-    HANDLED,
-    "classes are sorted, in any order of the chunks",
-)
+@bad("other order of classes in each chunk", HANDLED, "classes are sorted, in any order of the chunks")
 def other_order(at: Doors) -> None:
     X, _ = arrays()
     names = np.array(["z", "m", "a"])[np.digitize((X**2).sum(axis=1), [1.5, 3.5])]

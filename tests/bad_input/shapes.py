@@ -1,5 +1,7 @@
 """Bad inputs: shapes. Lengths, chunks and partitions that differ, emptiness anywhere, columns, too few rows."""
 
+from functools import partial
+
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -12,10 +14,12 @@ from dkernel.data import from_arrays
 from dkernel.errors import DataError
 from tests.bad_input.data import NAMES, ROWS, arrays, frame, one, text, three, write
 from tests.bad_input.doors import Doors, fitted_on_right_data, lazy
-from tests.bad_input.table import BOTH, HANDLED, REFUSED, bad
+from tests.bad_input.table import BOTH, HANDLED, REFUSED, entries_of
+
+bad = entries_of("shape")
 
 
-@bad("shape", "X and y of other lengths", REFUSED, "both lengths are named")
+@bad("X and y of other lengths", REFUSED, "both lengths are named")
 def lengths(at: Doors) -> None:
     X, y = arrays()
     at.fit_refuses(r"X has 400 rows, but y has 399|inconsistent", X, y[:-1])
@@ -23,7 +27,7 @@ def lengths(at: Doors) -> None:
     at.fit_refuses(said, X, y, np.ones(401), kinds=("numpy", "pandas", "dask"))
 
 
-@bad("shape", "X and y in other chunks", HANDLED, "y is rechunked as X, which the log says")
+@bad("X and y in other chunks", HANDLED, "y is rechunked as X, which the log says")
 def chunks(at: Doors) -> None:
     X, y = arrays()
     with at.logged("y has other chunks than X"):
@@ -31,7 +35,7 @@ def chunks(at: Doors) -> None:
     np.testing.assert_array_equal(found.component_coef_, at.regular())
 
 
-@bad("shape", "frames of other partitions", HANDLED, "likewise: rows are matched by their place, not their index")
+@bad("frames of other partitions", HANDLED, "likewise: rows are matched by their place, not their index")
 def partitions(at: Doors) -> None:
     X, y = arrays()
     frames = dd.from_pandas(pd.DataFrame(X, columns=NAMES), npartitions=4)
@@ -42,7 +46,7 @@ def partitions(at: Doors) -> None:
     np.testing.assert_array_equal(found.component_coef_, same.component_coef_)
 
 
-@bad("shape", "chunks of unknown size", HANDLED, "computed once, which the log says")
+@bad("chunks of unknown size", HANDLED, "computed once, which the log says")
 def unknown(at: Doors) -> None:
     X, y = arrays()
     mask = da.ones(400, chunks=100, dtype=bool)
@@ -55,11 +59,10 @@ WITHOUT: dict[str, tuple[np.ndarray, pd.DataFrame]] = {}
 """The coefficients and scores of files without an empty one among them, by their format."""
 
 
-def _empty_at(at: Doors, places: tuple[int, ...]) -> None:
-    """Empty files, row groups and chunks at these places among full ones change nothing."""
+def _empty_at(at: Doors, place: int) -> None:
+    """An empty file, row group or chunk at this place among full ones changes nothing."""
     order: list[int | None] = [0, 1, 2]
-    for place in sorted(places, reverse=True):
-        order.insert(place, None)
+    order.insert(place, None)
 
     def files(suffix, pattern):
         def make(folder):
@@ -84,29 +87,18 @@ def _empty_at(at: Doors, places: tuple[int, ...]) -> None:
     assert at.trains(lambda _: [str(path)]).facts["rows"] == ROWS
     X, y = arrays()
     edges = [(100 * i, 100 * i + 100) for i in range(4)]
-    for place in sorted(places, reverse=True):
-        edges.insert(min(place, 4), (0, 0))
+    edges.insert(4 if place == 3 else place, (0, 0))
     chunked = [da.concatenate([da.from_array(v[a:b], chunks=-1) for a, b in edges]) for v in (X, y)]
     assert from_arrays(*chunked).chunk_rows == (100,) * 4
     np.testing.assert_array_equal(at.fits(*chunked).component_coef_, at.regular())
 
 
-@bad("shape", "empty first part", HANDLED, "left out: the same model as without it")
-def empty_first(at: Doors) -> None:
-    _empty_at(at, (0,))
+for name, place in (("first part", 0), ("part in the middle", 1), ("last part", 3)):
+    said = "left out: the same model as without it"
+    bad(f"empty {name}", HANDLED, said)(partial(_empty_at, place=place))
 
 
-@bad("shape", "empty part in the middle", HANDLED, "left out: the same model as without it")
-def empty_middle(at: Doors) -> None:
-    _empty_at(at, (1,))
-
-
-@bad("shape", "empty last part", HANDLED, "left out: the same model as without it")
-def empty_last(at: Doors) -> None:
-    _empty_at(at, (3,))
-
-
-@bad("shape", "no rows at all", BOTH, "nothing to learn from or to measure, refused; scored: an output without rows")
+@bad("no rows at all", BOTH, "nothing to learn from or to measure, refused; scored: an output without rows")
 def empty_all(at: Doors) -> None:
     for suffix in (".parquet", ".csv"):
         at.train_refuses(one(frame(rows=0), suffix), f"x{suffix}", "no rows")
@@ -115,7 +107,7 @@ def empty_all(at: Doors) -> None:
     at.fit_refuses("(?i)no rows|0 sample|0 rows", X[:0], y[:0], kinds=("numpy", "pandas", "dask"))
 
 
-@bad("shape", "one row", BOTH, "nothing to learn from, refused; scored like any other")
+@bad("one row", BOTH, "nothing to learn from, refused; scored like any other")
 def one_row(at: Doors) -> None:
     at.train_refuses(one(frame(rows=1)), "1 row", "two")
     assert len(at.scores(one(frame(rows=1)))) == 1
@@ -124,7 +116,7 @@ def one_row(at: Doors) -> None:
     assert fitted_on_right_data().predict(X[:1]).shape == (1,)
 
 
-@bad("shape", "no features", REFUSED, "before anything is read")
+@bad("no features", REFUSED, "before anything is read")
 def no_features(at: Doors) -> None:
     at.train_refuses(one(frame()[["label"]]), "no column is left")
     at.train_refuses(one(frame(), ".parquet", "--exclude", "a,b,c"), "no column is left")
@@ -132,7 +124,7 @@ def no_features(at: Doors) -> None:
     at.fit_refuses("(?i)no columns|0 feature", X[:, :0], y, kinds=("numpy", "pandas", "dask"))
 
 
-@bad("shape", "chunked columns", HANDLED, "rechunked to one block of columns, which the log says")
+@bad("chunked columns", HANDLED, "rechunked to one block of columns, which the log says")
 def chunked_columns(at: Doors) -> None:
     X, y = arrays()
     with at.logged("X has 2 blocks of columns: rechunking"):
@@ -140,7 +132,7 @@ def chunked_columns(at: Doors) -> None:
     np.testing.assert_array_equal(found.component_coef_, at.regular())
 
 
-@bad("shape", "columns in another order", BOTH, "files: found by name; data frames: refused, as scikit-learn does")
+@bad("columns in another order", BOTH, "files: found by name; data frames: refused, as scikit-learn does")
 def reordered(at: Doors) -> None:
     for suffix in (".parquet", ".csv"):
         found = at.scores(one(frame()[["c", "label", "a", "b"]], suffix))
@@ -152,7 +144,7 @@ def reordered(at: Doors) -> None:
         at.refused += 1
 
 
-@bad("shape", "missing columns", REFUSED, "all of them are named; a misspelled label with the name that was meant")
+@bad("missing columns", REFUSED, "all of them are named; a misspelled label with the name that was meant")
 def missing(at: Doors) -> None:
     at.score_refuses(one(frame()[["b", "label"]]), "x.parquet lacks the columns 'a', 'c' that the model needs")
     at.score_refuses(one(frame().rename(columns={"b": "B"})), "x.parquet lacks the columns 'b'")
@@ -166,7 +158,7 @@ def missing(at: Doors) -> None:
     at.predict_refuses("2 features", X[:, :2])
 
 
-@bad("shape", "columns too many", BOTH, "refused by name; `--allow-extra` passes over them")
+@bad("columns too many", BOTH, "refused by name; `--allow-extra` passes over them")
 def extra(at: Doors) -> None:
     data = frame().assign(d=1.0, e=2.0)
     at.score_refuses(one(data), "x.parquet has the columns 'd', 'e' that the model does not know")
@@ -175,7 +167,7 @@ def extra(at: Doors) -> None:
     at.predict_refuses("4 features", np.hstack([X, X[:, :1]]))
 
 
-@bad("shape", "two columns of one name", REFUSED, "the name is given")
+@bad("two columns of one name", REFUSED, "the name is given")
 def duplicate(at: Doors) -> None:
     at.train_refuses(text("a,b,b,label\n1,2,3,in\n2,3,4,out\n"), "x.csv: the column 'b' occurs twice")
     table = pa.table([[1.0, 2.0]] * 3 + [["in", "out"]], names=["a", "b", "b", "label"])
@@ -192,7 +184,7 @@ def duplicate(at: Doors) -> None:
     at.train_refuses(lines, "part-1.csv lacks 'b' and has 'bb' besides", "part-0.csv")
 
 
-@bad("shape", "more landmarks than rows", HANDLED, "all rows but those held out are landmarks, with a message")
+@bad("more landmarks than rows", HANDLED, "all rows but those held out are landmarks, with a message")
 def many_landmarks(at: Doors) -> None:
     model = at.trains(one(frame(rows=60), ".csv"), "--n-components", "1500", "--solver", "psgd", "-v")
     assert 48 <= model.map.n_components < 60
@@ -205,7 +197,7 @@ def many_landmarks(at: Doors) -> None:
     assert exact.chosen_["n_components"] == "60: all different rows; 1,500 were asked for"
 
 
-@bad("shape", "landmarks that repeat", HANDLED, "the whitening drops what repeats: finite, and as good")
+@bad("landmarks that repeat", HANDLED, "the whitening drops what repeats: finite, and as good")
 def repeated(at: Doors) -> None:
     few = frame(rows=20)
     data = pd.concat([few] * 30, ignore_index=True)

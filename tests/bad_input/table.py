@@ -31,15 +31,18 @@ class Bad:
 TABLE: dict[str, Bad] = {}
 
 
-def bad(group: str, name: str, outcome: str, said: str, rejects: bool = False) -> Callable:
-    """Enter the function that follows as what shows this bad input."""
+def entries_of(group: str) -> Callable[..., Callable]:
+    """Make the decorator that enters a function as what shows a bad input of this group."""
 
-    def enter(show: Callable[[Doors], None]) -> Callable[[Doors], None]:
-        assert name not in TABLE, name
-        TABLE[name] = Bad(name, group, outcome, said, show, rejects)
-        return show
+    def bad(name: str, outcome: str, said: str, rejects: bool = False) -> Callable:
+        def enter(show: Callable[[Doors], None]) -> Callable[[Doors], None]:
+            assert name not in TABLE, name
+            TABLE[name] = Bad(name, group, outcome, said, show, rejects)
+            return show
 
-    return enter
+        return enter
+
+    return bad
 
 
 def markdown() -> str:

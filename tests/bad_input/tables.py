@@ -14,7 +14,9 @@ import pyarrow.parquet as pq
 import dkernel
 from tests.bad_input.data import NAMES, ROWS, Make, frame, one, text, with_column
 from tests.bad_input.doors import Doors
-from tests.bad_input.table import BOTH, HANDLED, REFUSED, bad
+from tests.bad_input.table import BOTH, HANDLED, REFUSED, entries_of
+
+bad = entries_of("tables")
 
 
 def words(*levels: str, seed: int = 5, rows: int = ROWS) -> np.ndarray:
@@ -46,12 +48,7 @@ def filled(at: Doors, model: str, make: Make) -> dict:
     return json.loads(Path("s/_manifest.json").read_text())["filled"]
 
 
-@bad(
-    "tables",
-    "category that training never saw",
-    HANDLED,
-    "its inputs are 0, and it is counted; a warning where most are",
-)
+@bad("category that training never saw", HANDLED, "its inputs are 0, and it is counted; a warning where most are")
 def unknown(at: Doors) -> None:
     model = of_words(at)
     assert filled(at, model, arrow(s=words("x", "y", "new"))).keys() == {"unknown"}
@@ -61,32 +58,31 @@ def unknown(at: Doors) -> None:
     assert any("'s': more than half of the values" in str(warning.message) for warning in told)
 
 
-@bad("tables", "category missing where training had all", HANDLED, "its inputs are 0, and it is counted by column")
+@bad("category missing where training had all", HANDLED, "its inputs are 0, and it is counted by column")
 def absent(at: Doors) -> None:
     gap = pd.Series(words("x", "y")).where(np.arange(ROWS) != 7)
     assert filled(at, of_words(at), arrow(s=gap)) == {"missing": {"s": 1}}
 
 
-@bad("tables", "category of many values", HANDLED, "the 100 most frequent have inputs; all have label means or a hash")
+@bad("category of many values", HANDLED, "the 100 most frequent have inputs; all have label means or a hash")
 def many(at: Doors) -> None:
     found = at.trains(arrow(s=[f"v{i % 140}" for i in range(ROWS)])).encoding.columns[-1]
     assert (len(found.levels), found.buckets) == (100, 32)
 
 
-@bad("tables", "text that is never the same twice", HANDLED, "a warning that it is an identifier")
+@bad("text that is never the same twice", HANDLED, "a warning that it is an identifier")
 def identifiers(at: Doors) -> None:
     at.trains(arrow(s=[f"row {i}" for i in range(ROWS)]))
     assert "hardly a value came twice, so exclude them" in at.said
 
 
-@bad("tables", "column without a value", HANDLED, "a warning; its inputs are the same in all rows")
+@bad("column without a value", HANDLED, "a warning; its inputs are the same in all rows")
 def empty(at: Doors) -> None:
     at.trains(arrow(s=np.full(ROWS, np.nan)))
     assert "s: no row has a value" in at.said
 
 
 @bad(
-    "tables",
     "words for missing values in a CSV",
     HANDLED,
     "empty fields, NA, null, None, nan, `\\N` and the like are missing; `?`, `-`, `.`, `n.a.` among numbers and dates",
@@ -110,22 +106,20 @@ def missing_words(at: Doors) -> None:
         assert {"n", "n=missing", f"s={word}"} <= set(at.trains(one(data, ".csv")).encoding.names), word
 
 
-@bad(
-    "tables", "blanks and capitals in categories", HANDLED, "every character counts: ' x', 'x' and 'X' are three values"
-)
+@bad("blanks and capitals in categories", HANDLED, "every character counts: ' x', 'x' and 'X' are three values")
 def blanks(at: Doors) -> None:
     for suffix in (".csv", ".parquet"):
         found = at.trains(one(with_column(s=words(" x", "x", "X")), suffix)).encoding.columns[-1]
         assert found.levels == (" x", "X", "x")
 
 
-@bad("tables", "empty text in a category", HANDLED, "a missing value, in files of every format")
+@bad("empty text in a category", HANDLED, "a missing value, in files of every format")
 def empty_text(at: Doors) -> None:
     for suffix in (".csv", ".parquet"):
         assert at.trains(one(with_column(s=words("", "x")), suffix)).encoding.names[-2:] == ("s=x", "s=missing")
 
 
-@bad("tables", "NaN, None and NA in one column", HANDLED, "all are missing values")
+@bad("NaN, None and NA in one column", HANDLED, "all are missing values")
 def kinds_of_missing(at: Doors) -> None:
     column = pd.Series(words("x", "y"), dtype=object)
     column[3], column[4], column[5] = None, np.nan, pd.NA
@@ -134,12 +128,7 @@ def kinds_of_missing(at: Doors) -> None:
     assert found.names[-1] == "s=missing"
 
 
-@bad(
-    "tables",
-    "category of another type than in training",
-    HANDLED,
-    "1, 1.0 and '1' are one value, and other spellings too",
-)
+@bad("category of another type than in training", HANDLED, "1, 1.0 and '1' are one value, and other spellings too")
 def other_type(at: Doors) -> None:
     codes = np.arange(ROWS) % 3
     at.trains(arrow(s=codes), "--categorical", "s")
@@ -154,30 +143,20 @@ def other_type(at: Doors) -> None:
         pd.testing.assert_frame_equal(at.scores(arrow(s=form), model=at.place / "truths"), expected)
 
 
-@bad(
-    "tables",
-    "category without some of its levels",
-    HANDLED,
-    "levels are the values that came, not those that are declared",
-)
+@bad("category without some of its levels", HANDLED, "levels are the values that came, not those that are declared")
 def unused(at: Doors) -> None:
     column = pd.Categorical(words("x", "y"), ["w", "x", "y", "z"])
     assert at.trains(arrow(s=column)).encoding.columns[-1].levels == ("x", "y")
 
 
-@bad(
-    "tables",
-    "odd characters in categories",
-    HANDLED,
-    "commas, quotes, line ends, equals signs and other alphabets are values",
-)
+@bad("odd characters in categories", HANDLED, "commas, quotes, line ends, equals signs and other alphabets are values")
 def odd_characters(at: Doors) -> None:
     levels = ('a,"b"', "c\nd", "e=f", "ж", "#1")
     for suffix in (".csv", ".parquet"):
         assert set(at.trains(one(with_column(s=words(*levels)), suffix)).encoding.columns[-1].levels) == set(levels)
 
 
-@bad("tables", "column named like an input of another", HANDLED, "names of inputs may be equal, columns may not")
+@bad("column named like an input of another", HANDLED, "names of inputs may be equal, columns may not")
 def named_alike(at: Doors) -> None:
     data = with_column(s=words("x", "y")).rename(columns={"b": "s=x"})
     found = at.trains(one(data))
@@ -185,17 +164,17 @@ def named_alike(at: Doors) -> None:
     assert len(at.scores(one(data), model="m")) == ROWS
 
 
-@bad("tables", "category named that is not there", REFUSED, "`--categorical` names the column that was meant")
+@bad("category named that is not there", REFUSED, "`--categorical` names the column that was meant")
 def not_there(at: Doors) -> None:
     at.train_refuses(one(frame(), ".parquet", "--categorical", "bb"), "has no feature 'bb', named as a category")
 
 
-@bad("tables", "true and false as text", HANDLED, "a category of two values, in capitals or not")
+@bad("true and false as text", HANDLED, "a category of two values, in capitals or not")
 def truths(at: Doors) -> None:
     assert at.trains(arrow(s=words("yes", "no"))).encoding.columns[-1].levels == ("no", "yes")
 
 
-@bad("tables", "numbers with commas", BOTH, "'1,5' and '1,234' are refused with the remedies, or text that was named")
+@bad("numbers with commas", BOTH, "'1,5' and '1,234' are refused with the remedies, or text that was named")
 def commas(at: Doors) -> None:
     made = one(with_column(s=[f"{i},5" for i in range(ROWS)]), ".csv")
     at.train_refuses(made, "column 's'", "texts such as '0,5'", "--categorical s")
@@ -203,7 +182,7 @@ def commas(at: Doors) -> None:
     assert "identifiers  s" in at.said
 
 
-@bad("tables", "word among dates", REFUSED, "file, row and column are named", rejects=True)
+@bad("word among dates", REFUSED, "file, row and column are named", rejects=True)
 def word_among_dates(at: Doors) -> None:
     days = pd.Series(pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(ROWS) % 40, "D")).astype(str)
     at.trains(one(with_column(s=days), ".csv"))
@@ -217,7 +196,7 @@ def word_among_dates(at: Doors) -> None:
     at.score_rejects(one(odd, ".csv"), ROWS - 1, "soon")
 
 
-@bad("tables", "dates far away", HANDLED, "years 1 to 9999 are seconds as others, in INT96 of Spark and Hive too")
+@bad("dates far away", HANDLED, "years 1 to 9999 are seconds as others, in INT96 of Spark and Hive too")
 def far_dates(at: Doors) -> None:
     far = np.where(np.arange(ROWS) % 2, "9999-12-31", "0001-01-01")
     model = at.trains(one(with_column(s=far), ".csv"))
@@ -231,7 +210,7 @@ def far_dates(at: Doors) -> None:
     assert at.trains(make).encoding.columns[-1] == model.encoding.columns[-1]
 
 
-@bad("tables", "parts of a second beyond microseconds", HANDLED, "cut off in features; kept columns keep their text")
+@bad("parts of a second beyond microseconds", HANDLED, "cut off in features; kept columns keep their text")
 def nanoseconds(at: Doors) -> None:
     times = [f"2024-03-01T10:00:{i % 60:02d}.123456789Z" for i in range(ROWS)]
     model = at.trains(one(with_column(s=times), ".csv"))
@@ -239,21 +218,21 @@ def nanoseconds(at: Doors) -> None:
     assert at.scores(one(with_column(s=times), ".csv"), "--keep", "s", model="m")["s"].tolist() == times
 
 
-@bad("tables", "dates in several notations", REFUSED, "some with a zone, 24:00, 0000-00-00: the column is named")
+@bad("dates in several notations", REFUSED, "some with a zone, 24:00, 0000-00-00: the column is named")
 def several_notations(at: Doors) -> None:
     for other in ("2024-01-01T10:00:00Z", "2024-01-01 24:00:00", "0000-00-00"):
         data = with_column(s=np.where(np.arange(ROWS) % 2, "2024-01-01 10:00:00", other))
         at.train_refuses(one(data, ".csv"), "column 's'", "dates that are not all written as such", "--categorical s")
 
 
-@bad("tables", "dates with time zones", HANDLED, "seconds in UTC")
+@bad("dates with time zones", HANDLED, "seconds in UTC")
 def zones(at: Doors) -> None:
     days = pd.Timestamp("2026-01-01", tz="Europe/Zurich") + pd.to_timedelta(np.arange(ROWS), "h")
     there, utc = at.trains(arrow(s=days)), at.trains(arrow(s=days.tz_convert("UTC")))
     np.testing.assert_array_equal(there.coef, utc.coef)
 
 
-@bad("tables", "missing dates", HANDLED, "the mean of the others, with an input that says so")
+@bad("missing dates", HANDLED, "the mean of the others, with an input that says so")
 def no_date(at: Doors) -> None:
     days = pd.Series(pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(ROWS), "h")).where(np.arange(ROWS) % 9 > 0)
     for suffix in (".csv", ".parquet"):
@@ -261,19 +240,19 @@ def no_date(at: Doors) -> None:
         assert at.trains(made).encoding.names[-9:-7] == ("s", "s=missing")
 
 
-@bad("tables", "times and durations", HANDLED, "seconds")
+@bad("times and durations", HANDLED, "seconds")
 def durations(at: Doors) -> None:
     assert at.trains(arrow(s=pd.to_timedelta(np.arange(ROWS), "m"))).encoding.columns[-1].kind == "duration"
     clock = [f"{i % 24:02}:30:00" for i in range(ROWS)]
     assert at.trains(one(with_column(s=clock), ".csv")).encoding.columns[-1].kind == "date"
 
 
-@bad("tables", "decimals", HANDLED, "numbers")
+@bad("decimals", HANDLED, "numbers")
 def decimals(at: Doors) -> None:
     assert at.trains(arrow(s=[Decimal(i) / 8 for i in range(ROWS)])).columns[-1] == "s"
 
 
-@bad("tables", "lists in a column", REFUSED, "the column is named, with what to make of it")
+@bad("lists in a column", REFUSED, "the column is named, with what to make of it")
 def nested(at: Doors) -> None:
     for value in ([1.0, 2.0], {"a": 1}):
         at.train_refuses(
@@ -281,9 +260,7 @@ def nested(at: Doors) -> None:
         )
 
 
-@bad(
-    "tables", "bytes in a column", BOTH, "text where they are UTF-8, as Impala and Hive have it; else the row is named"
-)
+@bad("bytes in a column", BOTH, "text where they are UTF-8, as Impala and Hive have it; else the row is named")
 def octets(at: Doors) -> None:
     texts = words("x", "y")
     model = at.trains(arrow(s=[text.encode() for text in texts]))
@@ -291,7 +268,7 @@ def octets(at: Doors) -> None:
     at.train_refuses(arrow(s=[b"\xff"] * ROWS), "x.parquet, row 1, column 's': the bytes", "--exclude s")
 
 
-@bad("tables", "number in one file, text in another", REFUSED, "the file and the column are named")
+@bad("number in one file, text in another", REFUSED, "the file and the column are named")
 def two_types(at: Doors) -> None:
     def make(folder: Path) -> list[str]:
         frame().to_parquet(folder / "1.parquet")
@@ -301,7 +278,7 @@ def two_types(at: Doors) -> None:
     at.train_refuses(make, "2.parquet: column 'b' holds text")
 
 
-@bad("tables", "label of thousands of whole numbers", BOTH, "refused until `--task` says whether these are classes")
+@bad("label of thousands of whole numbers", BOTH, "refused until `--task` says whether these are classes")
 def prices(at: Doors) -> None:
     data = frame().assign(label=np.arange(ROWS) * 7)
     for more in ((), ("--dry-run",)):
@@ -309,20 +286,20 @@ def prices(at: Doors) -> None:
     assert at.trains(one(data, ".parquet", "--task", "regress")).classes is None
 
 
-@bad("tables", "label of floating 0 and 1", HANDLED, "a regression, with a warning that names the option for classes")
+@bad("label of floating 0 and 1", HANDLED, "a regression, with a warning that names the option for classes")
 def floating(at: Doors) -> None:
     data = frame().assign(label=lambda f: (f["label"] == "in").astype(float))
     assert at.trains(one(data)).classes is None
     assert "--task classify" in at.said
 
 
-@bad("tables", "label that a feature copies", HANDLED, "a warning with the names of such features")
+@bad("label that a feature copies", HANDLED, "a warning with the names of such features")
 def copied(at: Doors) -> None:
     at.trains(arrow(s=frame()["label"].str.upper()))
     assert "copies       s: on 300 rows these say the label exactly" in at.said
 
 
-@bad("tables", "label missing in some rows", BOTH, "refused with file and row; `--max-bad-rows N` leaves such rows out")
+@bad("label missing in some rows", BOTH, "refused with file and row; `--max-bad-rows N` leaves such rows out")
 def no_label(at: Doors) -> None:
     data = frame()
     data.loc[7, "label"] = None
@@ -334,14 +311,14 @@ def no_label(at: Doors) -> None:
     np.testing.assert_array_equal(found.coef, at.trains(one(data.drop(index=7), ".csv")).coef)
 
 
-@bad("tables", "CSV without names", BOTH, "a first row of numbers is refused; `--no-header` reads it")
+@bad("CSV without names", BOTH, "a first row of numbers is refused; `--no-header` reads it")
 def no_names(at: Doors) -> None:
     content = frame().assign(label=lambda f: (f["label"] == "in").astype(int)).to_csv(index=False, header=False)
     at.train_refuses(text(content, "x.csv", "--label", "3"), "the first row holds numbers", "--no-header")
     assert at.trains(text(content, "x.csv", "--label", "3", "--no-header")).columns == ("0", "1", "2")
 
 
-@bad("tables", "CSV with another delimiter", HANDLED, "found in the first row: a semicolon, a tab or a bar")
+@bad("CSV with another delimiter", HANDLED, "found in the first row: a semicolon, a tab or a bar")
 def delimiters(at: Doors) -> None:
     plain = at.trains(one(frame(), ".csv"))
     for sign in ";\t|":
@@ -351,7 +328,7 @@ def delimiters(at: Doors) -> None:
         np.testing.assert_array_equal(given.coef, plain.coef)
 
 
-@bad("tables", "folders of values", HANDLED, "year=2020/part.0.parquet: the key is a column, a category")
+@bad("folders of values", HANDLED, "year=2020/part.0.parquet: the key is a column, a category")
 def hive(at: Doors) -> None:
     def make(folder: Path) -> list[str]:
         with_column(year=words("2020", "2021")).to_parquet(folder / "h", partition_cols=["year"])
@@ -361,7 +338,7 @@ def hive(at: Doors) -> None:
     assert len(at.scores(make, model="m")) == ROWS
 
 
-@bad("tables", "folder with folders of no values", REFUSED, "the folder inside is named, and a glob for its files")
+@bad("folder with folders of no values", REFUSED, "the folder inside is named, and a glob for its files")
 def folders(at: Doors) -> None:
     def make(folder: Path) -> list[str]:
         (folder / "d" / "train").mkdir(parents=True)
@@ -371,19 +348,14 @@ def folders(at: Doors) -> None:
     at.train_refuses(make, "the folder holds folders", "/*/*'")
 
 
-@bad("tables", "model that is there already", BOTH, "`--overwrite` replaces it; nothing else does")
+@bad("model that is there already", BOTH, "`--overwrite` replaces it; nothing else does")
 def there(at: Doors) -> None:
     at.trains(one(frame()))
     shutil.copy("m", "refused")
     at.train_refuses(one(frame()), "refused already exists", "--overwrite")
 
 
-@bad(
-    "tables",
-    "columns that training passed over",
-    HANDLED,
-    "the label, the weight and what was excluded are known to the model",
-)
+@bad("columns that training passed over", HANDLED, "the label, the weight and what was excluded are known to the model")
 def passed_over(at: Doors) -> None:
     data = with_column(id=np.arange(ROWS), w=1.0)
     at.trains(one(data, ".parquet", "--exclude", "id", "--weight", "w"))

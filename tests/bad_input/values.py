@@ -1,6 +1,7 @@
 """Bad inputs: values. Numbers that are none, too large or too small, of the wrong type, and weights."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -11,11 +12,14 @@ from dkernel import KernelClassifier
 from dkernel.kernels import Linear, Normalized
 from tests.bad_input.data import FIRST, LAST, NAMES, ROWS, SMALL, arrays, cell, frame, one, three, with_column
 from tests.bad_input.doors import KINDS, Doors, fitted_on_right_data, learns
-from tests.bad_input.table import BOTH, HANDLED, REFUSED, bad
+from tests.bad_input.table import BOTH, HANDLED, REFUSED, entries_of
+
+bad = entries_of("values")
 
 
-def _not_finite(at: Doors, value: float, word: str) -> None:
+def _not_finite(at: Doors, value: float) -> None:
     """Infinite numbers, through every door."""
+    word = str(value)
     for suffix, (part, row) in ((".parquet", FIRST), (".parquet", LAST), (".csv", LAST), (".npy", FIRST)):
         name = 1 if suffix == ".npy" else "b"
         place = f"part-{part}{suffix}, row {row + 1}, column '{name}': the value"
@@ -31,7 +35,6 @@ def _not_finite(at: Doors, value: float, word: str) -> None:
 
 
 @bad(
-    "values",
     "NaN",
     BOTH,
     "the mean of the column, with an input that says so; in `score` and `evaluate` counted by column where training "
@@ -64,19 +67,11 @@ def strict(**more: object) -> KernelClassifier:
     return KernelClassifier(**SMALL, missing="error", categorical_features=None, **more)
 
 
-@bad("values", "+inf", REFUSED, "file, row and column are named", rejects=True)
-def inf(at: Doors) -> None:
-    _not_finite(at, np.inf, "inf")
+for name, value in (("+inf", np.inf), ("-inf", -np.inf)):
+    bad(name, REFUSED, "file, row and column are named", rejects=True)(partial(_not_finite, value=value))
 
 
-@bad("values", "-inf", REFUSED, "file, row and column are named", rejects=True)
-def minus_inf(at: Doors) -> None:
-    _not_finite(at, -np.inf, "-inf")
-
-
-@bad(
-    "values", "1e300", BOTH, "too large for float32 is refused with its place; `--dtype float64` takes it", rejects=True
-)
+@bad("1e300", BOTH, "too large for float32 is refused with its place; `--dtype float64` takes it", rejects=True)
 def too_large(at: Doors) -> None:
     make = three(".parquet", cell(1e300, LAST))
     at.train_refuses(make, "part-2.parquet, row 300, column 'b': the value 1e+300 is too large for float32")
@@ -90,7 +85,7 @@ def too_large(at: Doors) -> None:
     assert np.isfinite(at.trains(one(data), "--dtype", "float64").coef).all()
 
 
-@bad("values", "subnormal", HANDLED, "the number that it is in the dtype of the blocks, 0 where that has none so small")
+@bad("subnormal", HANDLED, "the number that it is in the dtype of the blocks, 0 where that has none so small")
 def subnormal(at: Doors) -> None:
     data = with_column(b=1e-310, c=lambda f: f["c"] * np.float32(1e-40))
     model = at.trains(one(data))
@@ -100,7 +95,7 @@ def subnormal(at: Doors) -> None:
     assert np.isfinite(whole.coef).all()
 
 
-@bad("values", "constant column", HANDLED, "it is centred and carries nothing; any scaling")
+@bad("constant column", HANDLED, "it is centred and carries nothing; any scaling")
 def constant(at: Doors) -> None:
     for scale in ("auto", "standard", "minmax", "global", "none"):
         data = with_column(zero=0.0, high=1e6 if scale == "standard" else 3.0)
@@ -114,7 +109,7 @@ def constant(at: Doors) -> None:
         assert np.isfinite(at.fits(wrap(X, "X"), wrap(y, "y")).component_coef_).all()
 
 
-@bad("values", "rows of zeros", HANDLED, "rows like others; a normalized kernel of a zero row is 0")
+@bad("rows of zeros", HANDLED, "rows like others; a normalized kernel of a zero row is 0")
 def zeros(at: Doors) -> None:
     data = frame()
     data.loc[:9, NAMES] = 0.0
@@ -125,7 +120,7 @@ def zeros(at: Doors) -> None:
     assert np.isfinite(fitted.decision_function(X)).all()
 
 
-@bad("values", "label NaN", REFUSED, "file and row are named; fill or remove the row")
+@bad("label NaN", REFUSED, "file and row are named; fill or remove the row")
 def label_nan(at: Doors) -> None:
     at.train_refuses(
         three(".parquet", cell(None, (2, 7), "label")), "part-2.parquet, row 8, column 'label': the value is missing"
@@ -140,7 +135,7 @@ def label_nan(at: Doors) -> None:
     at.fit_refuses("(?i)nan", X, y)
 
 
-@bad("values", "label inf", REFUSED, "file and row are named; fill or remove the row")
+@bad("label inf", REFUSED, "file and row are named; fill or remove the row")
 def label_inf(at: Doors) -> None:
     for suffix in (".parquet", ".csv"):
         numbers = with_column(label=lambda f: np.where(f.index == 7, np.inf, f["a"]))
@@ -159,24 +154,18 @@ def _weight(at: Doors, value: float, word: str) -> None:
     at.fit_refuses(word, X, y, np.where(np.arange(400) == 350, value, 1.0))
 
 
-@bad("values", "weight NaN", REFUSED, "file and row are named")
-def weight_nan(at: Doors) -> None:
-    _weight(at, np.nan, "(?i)nan")
+for name, value, word in (("weight NaN", np.nan, "(?i)nan"), ("weight negative", -1.0, "(?i)negative")):
+    bad(name, REFUSED, "file and row are named")(partial(_weight, value=value, word=word))
 
 
-@bad("values", "weight negative", REFUSED, "file and row are named")
-def weight_negative(at: Doors) -> None:
-    _weight(at, -1.0, "(?i)negative")
-
-
-@bad("values", "weights all zero", REFUSED, "an error: nothing would be learned")
+@bad("weights all zero", REFUSED, "an error: nothing would be learned")
 def weights_zero(at: Doors) -> None:
     at.train_refuses(one(with_column(w=0.0), ".parquet", "--weight", "w"), "weights are 0 in all 300 rows")
     X, y = arrays()
     at.fit_refuses("0 in all 400 rows|at least one non-zero", X, y, np.zeros(400))
 
 
-@bad("values", "integers above 2^53", HANDLED, "labels are kept to the last digit; features are rounded to their dtype")
+@bad("integers above 2^53", HANDLED, "labels are kept to the last digit; features are rounded to their dtype")
 def big_integers(at: Doors) -> None:
     big = 2**53
     data = frame().assign(label=lambda f: np.where(f["label"] == "in", big, big + 1).astype(np.int64))
@@ -192,7 +181,7 @@ def big_integers(at: Doors) -> None:
     assert np.isfinite(at.trains(one(data)).coef).all()
 
 
-@bad("values", "bool", HANDLED, "0 and 1 as a feature; as a label the classes False and True")
+@bad("bool", HANDLED, "0 and 1 as a feature; as a label the classes False and True")
 def booleans(at: Doors) -> None:
     data = frame().assign(b=lambda f: f["b"] > 0, label=lambda f: f["label"] == "in")
     for suffix in (".parquet", ".csv"):
@@ -207,7 +196,6 @@ def booleans(at: Doors) -> None:
 
 
 @bad(
-    "values",
     "numbers as text",
     BOTH,
     "a column of text that holds numbers is refused, or a category where it is named; a CSV has no types, so quoted "
@@ -228,7 +216,7 @@ def numeric_text(at: Doors) -> None:
     at.fit_refuses("(?i)text|numbers|string|str", X.astype(str), y, kinds=("pandas",), machine=strict)
 
 
-@bad("values", "objects of mixed types", REFUSED, "the column, and in a CSV the row, are named")
+@bad("objects of mixed types", REFUSED, "the column, and in a CSV the row, are named")
 def mixed(at: Doors) -> None:
     data = frame().astype({"b": object}).assign(b=lambda f: f["b"].where(f.index != 9, "??"))
     at.train_refuses(one(data, ".csv"), "x.csv, row 10, column 'b': '??'")
@@ -242,7 +230,7 @@ def mixed(at: Doors) -> None:
     at.fit_refuses("(?i)mix|type", arrays()[0], labels, kinds=("numpy", "dask"))
 
 
-@bad("values", "category", BOTH, "one-hot inputs as a feature; as a label its values are the classes")
+@bad("category", BOTH, "one-hot inputs as a feature; as a label its values are the classes")
 def category(at: Doors) -> None:
     data = with_column(b=lambda f: pd.Categorical(np.where(f["b"] > 0, "high", "low")))
     assert at.trains(one(data)).encoding.names == ("a", "b=high", "b=low", "c")
@@ -254,7 +242,7 @@ def category(at: Doors) -> None:
     at.fit_refuses("column 'b' of X is of type category", data[NAMES], y, kinds=("numpy",), machine=strict)
 
 
-@bad("values", "nullable with NA", BOTH, "NA is a missing value, as NaN; without one the type is taken")
+@bad("nullable with NA", BOTH, "NA is a missing value, as NaN; without one the type is taken")
 def nullable(at: Doors) -> None:
     whole = frame().assign(b=lambda f: (f["b"] * 10).round().astype("Int64"))
     gap = whole.copy()
@@ -272,7 +260,7 @@ def nullable(at: Doors) -> None:
     at.fit_refuses("(?i)NA|missing", whole[NAMES], y, kinds=("numpy",))
 
 
-@bad("values", "date", BOTH, "seconds, from the first of the training; arrays of dates are refused")
+@bad("date", BOTH, "seconds, from the first of the training; arrays of dates are refused")
 def date(at: Doors) -> None:
     days = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(ROWS), unit="D")
     data = with_column(b=days)
