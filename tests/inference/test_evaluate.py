@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from dkernel.data import from_arrays, open_source
+from dkernel.data import from_arrays
 from dkernel.errors import DataError
 from dkernel.inference.evaluate import evaluate_model
 from dkernel.model.model import Model
@@ -161,19 +161,6 @@ def test_a_regression_with_and_without_weights():
     assert evaluate_model(model, from_arrays(X, np.ones(3000)), SerialExecutor())["r2"] is None
     with pytest.raises(DataError, match=r"text 'a'; this model predicts numbers"):
         evaluate_model(model, from_arrays(X, np.full(3000, "a")), SerialExecutor())
-
-
-def test_an_unseen_label_is_named_with_file_and_row(two, tmp_path):
-    X, s = rows(60, 9)
-    for name, last in (("a", "in"), ("b", "outs")):
-        y = [*np.where(s > 2.4, "out", "in")[:-1], last]
-        table = [",".join([*map(str, x), label]) for x, label in zip(X, y, strict=True)]
-        (tmp_path / f"{name}.csv").write_text("\n".join(["0,1,2,y", *table]) + "\n")
-    source = open_source([str(tmp_path / f"{n}.csv") for n in "ab"], label="y", columns=two.columns)
-    with pytest.raises(DataError, match=r"b\.csv, row 60: .* label 'outs'; .* in, out\. Did you mean 'out'\?"):
-        evaluate_model(two, source, SerialExecutor())
-    with pytest.raises(DataError, match="X, row 0: the label 1 is numbers"):
-        evaluate_model(two, from_arrays(X, np.ones(60, int)), SerialExecutor())
 
 
 def test_a_source_without_a_label(two):

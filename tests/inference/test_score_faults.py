@@ -18,7 +18,7 @@ from dkernel.data.writers import atomic
 from dkernel.errors import DataError
 from dkernel.inference.score import write_scores
 from dkernel.streaming.execution.connect import connect
-from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.streaming.execution.local import SerialExecutor
 from tests.inference.tables import ROWS, LinearModel, a_rejecting_source, a_source, read_table
 from tests.processes import ROOT
 from tests.streaming.execution import jobs
@@ -158,13 +158,6 @@ def with_an_error(folder, last):
         graph = {**unit.task.dask, key: (read, str(folder), f"unit{i}", unit.task.key, last if i == 3 else None)}
         units.append(Unit(unit.rows, Delayed(key, graph), unit.name))
     return replace(source, units=tuple(units))
-
-
-@pytest.fixture(params=["serial", "threads", pytest.param("cluster", marks=pytest.mark.cluster)])
-def executor(request):
-    if request.param == "cluster":
-        return request.getfixturevalue("two_workers")
-    return SerialExecutor() if request.param == "serial" else ThreadsExecutor(2)
 
 
 def test_an_error_of_the_last_block_is_told_once_and_not_tried_again(tmp_path, executor):

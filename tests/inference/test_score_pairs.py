@@ -19,7 +19,6 @@ from dkernel.data.writers.destination import Destination
 from dkernel.errors import DataError
 from dkernel.inference.score import write_scores
 from dkernel.model.model_file import save
-from dkernel.streaming.execution.connect import connect
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from tests.inference.tables import read_table, write_table
 from tests.inference.test_score import real_model
@@ -87,23 +86,11 @@ def test_every_row_of_every_pair(tmp_path, model, kind, record_property):
 
 @pytest.mark.cluster
 def test_two_workers_write_the_same_bytes(tmp_path, model, two_workers):
-    check_workers(tmp_path, model, two_workers)
-
-
-@pytest.mark.slow
-@pytest.mark.cluster
-@pytest.mark.parametrize("workers", [1, 4])
-def test_workers_write_the_same_bytes(tmp_path, model, workers):
-    with connect(workers=workers) as executor:
-        check_workers(tmp_path, model, executor)
-
-
-def check_workers(tmp_path, model, executor):
     for kind, ending in zip(INPUTS, (*OUTPUTS, *OUTPUTS), strict=False):
         folder = tmp_path / kind
         folder.mkdir()
         outs = [folder / f"{name}" / f"out.{ending}" for name in ("serial", "cluster")]
-        for out, place in zip(outs, (SerialExecutor(), executor), strict=True):
+        for out, place in zip(outs, (SerialExecutor(), two_workers), strict=True):
             out.parent.mkdir()
             score_files(folder, model(kind), kind, out, place)
         serial, cluster = ({p.name: atomic.file_digest(p) for p in out.parent.iterdir()} for out in outs)

@@ -4,7 +4,6 @@ import csv
 import json
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -93,17 +92,3 @@ def test_a_file_that_changed_is_refused_before_the_output_is_touched(tmp_path):
         write_scores(model, stale, tmp_path / "out.csv", SerialExecutor(), overwrite=True, max_bad_rows=9)
     assert atomic.file_digest(tmp_path / "out.csv") == before
     assert not list(tmp_path.glob(".out.csv.staging*"))
-
-
-def test_quarantine_costs_the_good_rows_nothing(tmp_path):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(500, 3)), columns=["a", "b", "c"])
-    frame.to_csv(tmp_path / "good.csv", index=False)
-    text = (tmp_path / "good.csv").read_text().splitlines()
-    (tmp_path / "bad.csv").write_text("\n".join([*text[:200], "x,1,2", *text[200:], "1,2"]) + "\n")
-    for name in ("good", "bad"):
-        source = open_source(tmp_path / f"{name}.csv", columns=["a", "b", "c"], quarantine=True)
-        write_scores(
-            LinearModel([0, 1]), source, tmp_path / f"{name}.npy", SerialExecutor(), write=["score"], max_bad_rows=2
-        )
-    assert (tmp_path / "good.npy").read_bytes() == (tmp_path / "bad.npy").read_bytes()
