@@ -66,7 +66,6 @@ def test_the_seed_decides_the_grids_and_a_pickle_keeps_them():
 @pytest.mark.parametrize(
     ("parameters", "X", "error", "message"),
     [
-        ({"n_grids": 0}, normal(9, 2), RecipeError, "n_grids=0 .* a whole number"),
         ({"n_bins": 1000}, normal(9, 2), RecipeError, "n_bins=1000 .* a power of two"),
         ({"n_bins": 2**25}, normal(9, 2), RecipeError, "from 2 to 2"),
         ({"gamma": "wide"}, normal(9, 2), RecipeError, "gamma"),

@@ -9,6 +9,7 @@ from sklearn.feature_selection import RFE, RFECV, SelectFromModel, SequentialFea
 
 import dkernel
 from dkernel import Cells, KernelClassifier, KernelPerceptron, KernelRegressor, OneClassSVM, errors
+from tests.combinations import every_two
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4)) * [1.0, 10.0, 0.01, 1.0] + [0.0, 3.0, 0.2, -7.0]
@@ -30,13 +31,11 @@ def check_law(machine, rows):
     np.testing.assert_allclose(scores, wanted, atol=2e-5 * np.abs(scores).max())
 
 
-@pytest.mark.parametrize("kernel", LINEAR)
-@pytest.mark.parametrize(
-    "settings",
-    [{"scale": scale} for scale in ("none", "standard", "minmax", "maxabs", "global")]
-    + [{"features": "nystrom", "n_components": 20}, {"solver": "psgd"}, {"dtype": "float64"}],
-    ids=str,
-)
+SETTINGS = [{"scale": scale} for scale in ("none", "standard", "minmax", "maxabs", "global")]
+SETTINGS += [{"features": "nystrom", "n_components": 20}, {"solver": "psgd"}, {"dtype": "float64"}]
+
+
+@pytest.mark.parametrize(("kernel", "settings"), every_two(LINEAR, SETTINGS))
 def test_scores_are_columns_by_coefficients(kernel, settings):
     check_law(KernelRegressor(kernel, alpha=1e-4, local="none", **settings).fit(X, NUMBER), X)
 

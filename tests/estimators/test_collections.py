@@ -11,11 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from dask_ml.metrics import accuracy_score
 
 from dkernel import (
     BinningFeatures,
-    FourierFeatures,
     KernelCCA,
     KernelClassifier,
     KernelKMeans,
@@ -27,7 +25,7 @@ from dkernel import (
 from dkernel.errors import DataError
 from dkernel.estimators import prediction
 from tests.combinations import every_two
-from tests.estimators.data import SMALL, ball, wave
+from tests.estimators.data import SMALL, ball, chunked, wave
 from tests.fuzz import dask_graphs
 
 F, QUICK = dask_graphs.F, {"gamma": 0.5, "alpha": 1e-3, "local": "none"}
@@ -38,96 +36,45 @@ def fitted():
     return KernelClassifier(loss="logistic", **SMALL).fit(*ball(1200))
 
 
-@pytest.fixture(scope="module")
-def shell():
-    """Three classes named by text."""
-    X, _ = ball(900)
-    y = np.array(["core", "mantle", "crust"])[np.digitize((X**2).sum(axis=1), [1.5, 3.5])]
-    return KernelClassifier(**SMALL).fit(X, y)
-
-
-def chunked(X, rows=250, columns=-1):
-    return da.from_array(X, chunks=(rows, columns))
-
-
 def frame(X):
     return pd.DataFrame(X, columns=["a", "b", "c"])
 
 
-def test_dask_arrays_are_answered_lazily_in_their_chunks(fitted, shell):
-    X, _ = ball(1000, seed=1)
-    lazy = chunked(X)
-    for machine, n in ((fitted, 2), (shell, 3)):
-        labels, scores = machine.predict(lazy), machine.decision_function(lazy)
-        assert labels.chunks == scores.chunks[:1] == lazy.chunks[:1]
-        assert labels.dtype == machine.classes_.dtype
-        assert scores.ndim == (1 if n == 2 else 2)
-        assert scores.dtype == np.float32
-        np.testing.assert_array_equal(labels.compute(), machine.predict(X))
-        np.testing.assert_array_equal(scores.compute(), machine.decision_function(X))
-    p = fitted.predict_proba(lazy)
-    assert p.chunks == (lazy.chunks[0], (2,))
-    np.testing.assert_array_equal(p.compute(), fitted.predict_proba(X))
+def refuse(_):
+    raise AssertionError("this was computed")
 
 
-def test_nothing_is_read_before_it_is_asked_for(fitted):
-    def refuse(_):
-        raise AssertionError("this was computed")
-
-    lazy = chunked(ball(100)[0]).map_blocks(refuse, dtype="float32", meta=np.empty((0, 0), "float32"))
-    fitted.predict(lazy)
-    NystromFeatures(n_components=4).fit(ball(100)[0]).transform(lazy)
-    FourierFeatures(gamma=1.0, n_components=4).fit(lazy).transform(lazy)
-
-
-def test_column_chunks_and_unknown_chunks(fitted):
-    X, _ = ball(1000, seed=1)
-    whole = fitted.decision_function(X)
-    np.testing.assert_array_equal(fitted.decision_function(chunked(X, columns=2)).compute(), whole)
-    unknown = chunked(X)[da.from_array(X[:, 0] > 0, chunks=250)]
-    scores = fitted.decision_function(unknown)
-    assert np.isnan(scores.shape[0])
-    np.testing.assert_array_equal(scores.compute(), whole[X[:, 0] > 0])
-    assert np.isnan(NystromFeatures(n_components=4).fit(X).transform(unknown).shape[0])
-
-
-def test_an_empty_chunk_among_others(fitted, shell):
-    X, _ = ball(20)
-    lazy = da.concatenate([da.from_array(X), da.from_array(X[:0]), da.from_array(X)])
-    assert fitted.predict(lazy).compute().shape == (40,)
-    assert shell.decision_function(lazy).compute().shape == (40, 3)
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_dask_arrays_are_answered_lazily_in_their_chunks():
+    """Every answer of every estimator, of chunks of columns, beside an empty one and of unknown sizes."""
+    X = dask_graphs.rows()[F].to_numpy()
+    whole = chunked(X, rows=60, columns=1)
+    twice = da.concatenate([whole, whole[:0], whole])
+    unread = whole.map_blocks(refuse, dtype=float, meta=np.empty((0, 0)))
+    for ask in dask_graphs.answers().rows.values():
+        found, wanted = ask(twice), ask(X)
+        assert ask(unread).chunks[0] == whole.chunks[0]
+        assert (found.chunks[0], found.dtype) == (twice.chunks[0], wanted.dtype)
+        dask_graphs.same(found.compute(), np.concatenate([wanted, wanted]))
+        dask_graphs.same(ask(whole[whole[:, 0] > 0.2]).compute(), wanted[X[:, 0] > 0.2])
 
 
 def test_pandas_gives_numpy_and_dask_dataframes_keep_their_partitions():
     X, y = ball(600)
-    machine = KernelClassifier(**SMALL).fit(frame(X), pd.Series(y, name="outside"))
+    machine = KernelClassifier(loss="logistic", **SMALL).fit(frame(X), pd.Series(y, name="outside"))
     assert machine.feature_names_in_.tolist() == ["a", "b", "c"]
     assert machine.model_.columns == ("a", "b", "c")
     assert machine.model_.label == "outside"
-    labels = machine.predict(frame(X))
-    assert type(labels) is np.ndarray
+    assert type(machine.predict(frame(X))) is np.ndarray
     lazy = dd.from_pandas(frame(X), npartitions=3)
-    scores = machine.decision_function(lazy)
-    assert isinstance(scores, dd.Series)
-    assert scores.npartitions == 3
-    assert scores.divisions == lazy.divisions
-    np.testing.assert_array_equal(scores.compute(), machine.decision_function(frame(X)))
+    proba = machine.predict_proba(lazy)
+    assert (proba.columns.tolist(), proba.divisions) == (["probability_False", "probability_True"], lazy.divisions)
     with pytest.raises(DataError, match="feature names should match"):
         machine.predict(frame(X)[["b", "a", "c"]])
     with pytest.raises(DataError, match="feature names should match"):
         machine.predict(lazy[["b", "a", "c"]])
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         machine.predict(X)
-
-
-def test_fitted_on_a_dask_dataframe():
-    X, y = ball(600)
-    table = frame(X).assign(outside=y)
-    lazy = dd.from_pandas(table, npartitions=3)
-    machine = KernelClassifier(**SMALL).fit(lazy[["a", "b", "c"]], lazy["outside"])
-    assert machine.feature_names_in_.tolist() == ["a", "b", "c"]
-    assert machine.model_.label == "outside"
-    assert machine.score(lazy[["a", "b", "c"]], lazy["outside"]) == machine.score(frame(X), y)
 
 
 def test_scores_of_dask_collections_are_those_of_numpy(fitted):
@@ -159,13 +106,15 @@ def test_large_arrays_are_computed_by_threads_to_the_same_bits(fitted):
 def test_a_task_does_not_carry_the_model():
     X, y = ball(6000)
     machine = KernelClassifier(**(SMALL | {"n_components": 2000})).fit(X, y)
+    features = NystromFeatures(gamma=0.4, n_components=512).fit(X)
     size = len(pickle.dumps(machine.model_))
     assert size > 40_000
-    for lazy in (machine.predict(chunked(X)), machine.decision_function(chunked(X))):
+    for ask in (machine.predict, machine.decision_function, features.transform):
+        lazy = ask(chunked(X))
         graph = dict(dask.optimize(lazy)[0].__dask_graph__())
         carrying = [key for key, task in graph.items() if len(pickle.dumps(task)) > 0.5 * size]
         assert len(carrying) == 1
-        assert str(carrying[0]).startswith("dkernel-predict-(model-")
+        assert str(carrying[0]).startswith("dkernel-predict-(")
         names = {
             key: len(pickle.dumps(task))
             for key, task in graph.items()
@@ -227,20 +176,6 @@ def test_set_output_of_dask_dataframes_stays_lazy_with_names_and_index(method):
     same = getattr(NystromFeatures(gamma=0.4, n_components=8).fit(table), method)(lazy)
     pd.testing.assert_frame_equal(same.compute(), found.compute())
     assert isinstance(getattr(machine, method)(table), pd.DataFrame)
-
-
-def test_answers_of_a_dataframe_stand_beside_its_columns():
-    X, y = ball(600)
-    table = frame(X).set_index(np.arange(5, 605))
-    machine = KernelClassifier(loss="logistic", **SMALL).fit(table, np.where(y, "in", "out"))
-    lazy = dd.from_pandas(table, npartitions=3)
-    proba = machine.predict_proba(lazy)
-    assert proba.columns.tolist() == ["probability_in", "probability_out"]
-    np.testing.assert_array_equal(proba.compute().to_numpy(), machine.predict_proba(table))
-    both = lazy.assign(said=machine.predict(lazy), sure=proba["probability_in"])
-    both = both[both["a"] > 0].compute()
-    here = table.assign(said=machine.predict(table), sure=machine.predict_proba(table)[:, 0])
-    pd.testing.assert_frame_equal(both, here[here["a"] > 0], check_dtype=False)
 
 
 def test_empty_partitions_of_a_dataframe():
@@ -311,9 +246,3 @@ def test_labels_of_a_fit_and_sparse_rows_lie_beside_the_rows(tmp_path):
     np.testing.assert_array_equal(both.label, means.predict(both[F]))
     bins = BinningFeatures(gamma=0.5, n_grids=4, n_bins=16).fit(q[F])
     np.testing.assert_array_equal(bins.transform(q[F]).compute().toarray(), bins.transform(both[F]).toarray())
-
-
-def test_metrics_of_dask_ml_take_answers_beside_columns(tmp_path):
-    q = dask_graphs.SOURCES["read_parquet"](tmp_path)
-    machine = KernelClassifier("gaussian", **QUICK).fit(q[F], q.b > 0)
-    assert accuracy_score(q.b > 0, machine.predict(q[F])) == machine.score(q[F], q.b > 0)

@@ -8,9 +8,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
 
-import dkernel
 from dkernel import Cells, Grids, KernelClassifier, KernelRegressor, explain
-from dkernel.errors import DataError, UnsupportedError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 8))
@@ -106,18 +104,3 @@ def test_sparse_rows_of_a_dense_model_are_its_rows():
     found = explain(machine, csr_matrix(X[:2]), csr_matrix(X[50:60]))
     np.testing.assert_array_equal(found.values, explain(machine, X[:2], X[50:60]).values)
     np.testing.assert_array_equal(found.data, X[:2])
-
-
-def test_bad_input_is_refused():
-    machine = KernelRegressor("gaussian", gamma=0.1, **QUICK).fit(X, Y)
-    with pytest.raises(DataError, match="background"):
-        explain(machine, X[:2], X[:0])
-    with pytest.raises(DataError, match="7 features"):
-        explain(machine, X[:2, :7], X)
-    with pytest.raises(dkernel.errors.DKernelError):
-        explain(KernelRegressor(), X[:2], X)
-    texts = KernelClassifier(dkernel.SpectrumKernel(2), n_components=4).fit(
-        ["ab", "ba", "abc", "bac"] * 3, [0, 1, 0, 1] * 3
-    )
-    with pytest.raises(UnsupportedError, match="texts, lists or sets"):
-        explain(texts, ["ab"], ["ba"])

@@ -10,18 +10,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from scipy import sparse
 from sklearn.exceptions import NotFittedError
-from sklearn.kernel_ridge import KernelRidge
 
 import dkernel
 from dkernel import Gaussian, KernelClassifier, KernelRegressor, Linear, errors, open_source
-from dkernel.data import from_arrays
 from dkernel.errors import DataError, RecipeError
-from dkernel.model.recipe import Recipe
-from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.training.fit import train
-from tests.estimators.data import SMALL, ball, wave
+from tests.estimators.data import ESTIMATORS, SMALL, ball, wave
 
 
 def digest(path):
@@ -48,16 +42,6 @@ def test_the_bytes_of_the_command_on_the_same_parquet_files(run_to, tmp_path, sc
     assert machine.feature_names_in_.tolist() == ["a", "b", "c"]
 
 
-def test_serial_threads_and_the_estimator_have_the_same_bits():
-    X, y = ball(3000)
-    lazy = [da.from_array(X, chunks=(700, -1)), da.from_array(y, chunks=700)]
-    machine = KernelClassifier(**SMALL).fit(*lazy)
-    for executor in (SerialExecutor(), ThreadsExecutor(2), ThreadsExecutor(5)):
-        model = train(from_arrays(*lazy), Recipe(task="classify", **SMALL), executor).model
-        np.testing.assert_array_equal(machine.component_coef_, model.coef.T)
-        np.testing.assert_array_equal(machine.intercept_, model.intercept)
-
-
 @pytest.mark.cluster
 def test_under_a_client_the_same_bits_and_one_model_a_worker(shared_cluster):
     X, y = ball(3000)
@@ -75,22 +59,10 @@ def test_under_a_client_the_same_bits_and_one_model_a_worker(shared_cluster):
         np.testing.assert_allclose(again.transform(lazy[0]).compute(), features.transform(X), atol=1e-6)
 
 
-def test_weights_and_class_weights_move_the_border():
+def test_a_heavy_class_takes_more_rows():
     X, y = ball(1500)
-    plain, heavy, balanced = (
-        KernelClassifier(**SMALL, class_weight=weight).fit(X, y).predict(X).mean()
-        for weight in (None, {True: 50.0}, "balanced")
-    )
+    plain, heavy = (KernelClassifier(**SMALL, class_weight=w).fit(X, y).predict(X).mean() for w in (None, {True: 50}))
     assert heavy > plain + 0.05
-    assert abs(balanced - 0.5) < abs(heavy - 0.5)
-    weighted = KernelClassifier(**SMALL).fit(X, y, sample_weight=np.where(y, 50.0, 1.0))
-    assert weighted.predict(X).mean() > plain + 0.05
-    np.testing.assert_array_equal(
-        KernelClassifier(**SMALL).fit(X, y, sample_weight=np.ones(1500)).predict(X),
-        KernelClassifier(**SMALL).fit(X, y).predict(X),
-    )
-    with pytest.raises(DataError, match=r"[Nn]egative"):
-        KernelClassifier(**SMALL).fit(X, y, sample_weight=np.full(1500, -1.0))
     with pytest.raises(RecipeError, match="names 'maybe', which is not a class"):
         KernelClassifier(**SMALL, class_weight={"maybe": 2}).fit(X, y)
 
@@ -134,46 +106,28 @@ def test_what_a_fit_leaves_behind():
     regressor = KernelRegressor(**SMALL).fit(*wave(500))
     assert regressor.component_coef_.shape == (64,)
     assert type(regressor.intercept_) is float
-    assert not hasattr(machine, "predict_proba")
-    with pytest.raises(AttributeError) as refused:
-        machine.predict_proba(X)
-    assert "Use loss='logistic'" in str(refused.value.__cause__)
 
 
-@pytest.mark.parametrize("kind", [KernelClassifier, KernelRegressor, dkernel.FourierFeatures, dkernel.NystromFeatures])
+@pytest.mark.parametrize("kind", ESTIMATORS)
 def test_before_fit_the_error_is_ours_and_scikit_learns(kind):
     method = "predict" if hasattr(kind, "predict") else "transform"
-    with pytest.raises(NotFittedError, match=kind.__name__) as refused:
+    with pytest.raises(NotFittedError) as refused:
         getattr(kind(), method)(np.zeros((2, 3)))
     assert isinstance(refused.value, errors.DKernelError)
-
-
-def test_a_regression_is_near_the_exact_one():
-    X, y = wave(400)
-    X_test, y_test = wave(500, seed=1)
-    machine = KernelRegressor(gamma=0.5, scale=None, alpha=1e-3, n_components=400).fit(X, y)
-    exact = KernelRidge(kernel="rbf", gamma=0.5, alpha=0.4).fit(X.astype(float), y - y.mean())
-    mine = np.sqrt(np.mean((machine.predict(X_test) - y_test) ** 2))
-    theirs = np.sqrt(np.mean((exact.predict(X_test.astype(float)) + y.mean() - y_test) ** 2))
-    assert mine < 1.15 * theirs
-    assert machine.score(X_test, y_test) > 0.95
 
 
 @pytest.mark.parametrize(
     ("X", "y", "message"),
     [
-        (np.array([["x"], ["y"]]), [0, 1], "dtype='numeric' is not compatible|could not convert"),
-        (sparse.csr_array([[np.nan, 1], [0, 1]]), [0, 1], "row 0, column '0': the value nan"),
         (np.zeros(4), [0, 1, 0, 1], "Expected 2D array"),
         (da.zeros(4), [0, 1, 0, 1], r"X has 1 dimension\(s\)"),
         (ball(50)[0], None, "requires y"),
-        (ball(4)[0], np.array([0, 1, np.nan, 1]), "NaN"),
     ],
     ids=str,
 )
 def test_bad_input_is_a_data_error(X, y, message):
     with pytest.raises(DataError, match=message):
-        KernelClassifier(**SMALL, categorical_features=None, missing="error").fit(X, y)
+        KernelClassifier(**SMALL).fit(X, y)
 
 
 GRID = np.random.default_rng(0).integers(0, 3, (500, 2)).astype(np.float32)

@@ -1,11 +1,8 @@
 """What people look for on a fitted estimator: alpha_, kernel_, n_iter_, feature weights, and a word while it fits."""
 
-import inspect
-
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator
 from sklearn.svm import SVC, SVR
 
 import dkernel
@@ -138,19 +135,6 @@ def test_a_search_has_the_results_of_a_search():
     assert {"params", "param_gamma", "param_alpha", "mean_test_score", "rank_test_score"} <= set(results)
     assert tuner.best_score_ == results["mean_test_score"][tuner.best_index_] == results["mean_test_score"].max()
     assert results["rank_test_score"][tuner.best_index_] == 1
-
-
-ESTIMATORS = [
-    kind
-    for name in dkernel.__all__
-    if isinstance(kind := getattr(dkernel, name), type) and issubclass(kind, BaseEstimator)
-]
-
-
-@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
-def test_every_parameter_has_a_type(kind):
-    parameters = [p for p in inspect.signature(kind.__init__).parameters.values() if p.name != "self"]
-    assert [p.name for p in parameters if p.annotation is inspect.Parameter.empty] == []
 
 
 def test_a_model_shows_itself_in_a_line_and_in_a_table(machine):

@@ -6,7 +6,6 @@ parameters, "precomputed", a default gamma of 1 / n_features, sparse answers, th
 
 import numpy as np
 import pytest
-from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.utils.fixes import CSR_CONTAINERS
 
 from dkernel import (
@@ -84,15 +83,6 @@ def test_lists_and_sparse_rows(monkeypatch):
     for name, kind in {"AdditiveChi2Sampler": chi2, "SkewedChi2Sampler": chi2, "RBFSampler": Sampler}.items():
         monkeypatch.setattr(theirs, name, kind)
     theirs.test_input_validation(CSR)
-
-
-def test_as_many_landmarks_as_rows_are_exact_and_fewer_are_fewer_columns():
-    X = np.random.default_rng(0).uniform(size=(10, 4))
-    kernels = (Gaussian(gamma=0.25), rbf_kernel(X)), (Polynomial(3, 0.4), polynomial_kernel(X, gamma=1, coef0=0.4))
-    for kernel, K in kernels:
-        Z = NystromFeatures(kernel, n_components=10).fit_transform(X)
-        np.testing.assert_array_almost_equal(Z @ Z.T, K)
-        assert NystromFeatures(kernel, n_components=2).fit_transform(X).shape == (10, 2)
 
 
 def test_the_additive_chi_squared_kernel():

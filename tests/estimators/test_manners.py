@@ -2,16 +2,14 @@
 
 from pathlib import Path
 
-import dask.array as da
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 import dkernel
 from dkernel import KernelClassifier, KernelPCA, KernelRegressor
-from dkernel.errors import DataError, ModelFileError, RecipeError
-from tests.estimators.data import SMALL, ball, wave
+from dkernel.errors import ModelFileError, RecipeError
+from tests.estimators.data import ESTIMATORS, SMALL, ball, wave
 
 
 @pytest.mark.parametrize("solver", ["pcg", "lbfgs"])
@@ -29,11 +27,7 @@ def test_a_solver_that_was_stopped_before_the_optimum_says_so(solver, recwarn):
 def test_logarithms_of_probabilities():
     X, y = ball(300)
     machine = KernelClassifier(loss="logistic", **SMALL).fit(X, y)
-    wanted = np.log(machine.predict_proba(X))
-    np.testing.assert_array_equal(machine.predict_log_proba(X), wanted)
-    lazy = machine.predict_log_proba(da.from_array(X, chunks=(100, 3)))
-    assert lazy.chunks == ((100, 100, 100), (2,))
-    np.testing.assert_array_equal(lazy.compute(), wanted)
+    np.testing.assert_array_equal(machine.predict_log_proba(X), np.log(machine.predict_proba(X)))
     assert not hasattr(KernelClassifier(calibration=None), "predict_log_proba")
 
 
@@ -41,17 +35,6 @@ def test_logarithms_of_probabilities():
 def test_callbacks_that_are_none_are_refused_before_the_data_are_read(callbacks):
     with pytest.raises(RecipeError, match=r"a list of functions of one dict is needed, as in \[print\]"):
         KernelClassifier(callbacks=callbacks, **SMALL).fit(*ball(100))
-
-
-def test_partial_fit_takes_one_row_at_a_time():
-    X, y = ball(300)
-    one, many = (KernelClassifier(**(SMALL | {"n_components": 16, "alpha": 1e-3})) for _ in range(2))
-    for row, label in zip(X[:40], y[:40], strict=True):
-        one.partial_fit(row[None], [label], classes=[False, True])
-    many.partial_fit(X[:40], y[:40], classes=[False, True])
-    np.testing.assert_array_equal(one.predict(X), many.predict(X))
-    with pytest.raises(DataError, match="minimum of 2 is required"):
-        KernelClassifier(**SMALL).fit(X[:1], y[:1])
 
 
 def test_what_cannot_leave_hears_what_can():
@@ -62,7 +45,5 @@ def test_what_cannot_leave_hears_what_can():
 def test_the_table_of_twins_names_every_estimator():
     text = (Path(__file__).parents[2] / "dkernel/losses/README.md").read_text()
     table = text.split("## Twins")[1]
-    kinds = [kind for name in dkernel.__all__ if isinstance(kind := getattr(dkernel, name), type)]
-    estimators = {kind.__name__ for kind in kinds if issubclass(kind, BaseEstimator)}
-    assert len(estimators) > 10
-    assert not {name for name in estimators if f"`{name}`" not in table}
+    assert len(ESTIMATORS) > 10
+    assert not {kind.__name__ for kind in ESTIMATORS if f"`{kind.__name__}`" not in table}

@@ -14,8 +14,7 @@ import dkernel
 from dkernel.cli.train import RECIPE
 from dkernel.errors import RecipeError
 from dkernel.estimators.parameters import UnknownParameterError
-from tests.estimators.data import ball
-from tests.estimators.test_fitted_attributes import ESTIMATORS
+from tests.estimators.data import ESTIMATORS, ball
 
 
 @pytest.mark.parametrize(
@@ -125,6 +124,7 @@ def of_another_kind():
     for kind in ESTIMATORS:
         for p in inspect.signature(kind.__init__).parameters.values():
             values = NO_NUMBER.get(type(p.default), []) if p.name not in OF_THE_RUN else []
+            values = [*values, 0] if type(p.default) is int and p.default else values
             found += [pytest.param(kind, p.name, v, id=f"{kind.__name__}-{p.name}-{v}") for v in values]
     return found
 

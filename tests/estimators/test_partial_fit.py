@@ -12,6 +12,7 @@ from sklearn.base import clone
 import dkernel
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.errors import DataError, RecipeError, UnsupportedError
+from tests.combinations import every_two
 from tests.estimators.data import SMALL, ball, wave
 
 TEST = ball(4000, seed=9)
@@ -74,9 +75,10 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("labels", [[False, True], ["a", "b", "c"], [0, 1]], ids=str)
-@pytest.mark.parametrize("loss", ["auto", "logistic", "softmax"])
+@pytest.mark.parametrize(
+    ("kind", "labels", "loss"),
+    every_two([*KINDS], [[False, True], ["a", "b", "c"], [0, 1]], ["auto", "logistic", "softmax"]),
+)
 def test_one_class_is_predicted_until_another_comes_and_no_row_is_lost(kind, labels, loss):
     X, y = ball(600)
     X, y = KINDS[kind](X[np.argsort(y, kind="stable")]), np.array(labels)[np.sort(y).astype(int)]

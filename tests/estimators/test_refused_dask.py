@@ -1,6 +1,7 @@
 """What Dask has beside arrays and frames, rows that are lost, and clients that answer later: each refused in words."""
 
 import asyncio
+from itertools import product
 
 import dask.array as da
 import dask.bag
@@ -95,13 +96,12 @@ def test_rows_that_were_cancelled_are_lost(read, make):
 
 @pytest.mark.cluster
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
-@pytest.mark.parametrize("make", MAKES.values(), ids=MAKES)
-@pytest.mark.parametrize("read", READS)
-def test_an_asynchronous_client_is_refused(read, make):
+def test_an_asynchronous_client_is_refused():
     async def use():
         asked = {"processes": False, "n_workers": 1, "dashboard_address": ":0", "silence_logs": 50}
         async with distributed.Client(asynchronous=True, **asked):
-            with pytest.raises(UnsupportedError, match="asynchronous=False"):
-                READS[read](make(X), make(Y))
+            for read, make in product(READS.values(), MAKES.values()):
+                with pytest.raises(UnsupportedError, match="asynchronous=False"):
+                    read(make(X), make(Y))
 
     asyncio.run(use())

@@ -192,14 +192,6 @@ def test_a_checkpoint_holds_it(tmp_path, solver):
         np.testing.assert_array_equal(machine.predict(X), whole.predict(X))
 
 
-def test_weights_are_copies():
-    X, Y = pair(200)
-    times = np.random.default_rng(0).integers(0, 4, 200)
-    weighted = KernelRegressor(**(SET | {"alpha": "auto"})).fit(X, Y, sample_weight=times)
-    copied = KernelRegressor(**(SET | {"alpha": "auto"})).fit(np.repeat(X, times, axis=0), np.repeat(Y, times, axis=0))
-    np.testing.assert_array_equal(weighted.component_coef_, copied.component_coef_)
-
-
 def test_rows_of_equal_features_and_other_targets_stay_apart():
     X, Y = np.array([[0.0], [0.0], [1.0], [0.0]]), np.array([[1.0, 0.0], [1.0, 2.0], [0.0, 0.0], [1.0, -0.0]])
     source = deduplicate(make_source(KernelRegressor(), X, Y), KernelRegressor()._recipe(), SerialExecutor())

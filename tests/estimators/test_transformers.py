@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from dkernel import FourierFeatures, Gaussian, Laplacian, Linear, NystromFeatures, Polynomial
+from dkernel import FourierFeatures, Gaussian, Laplacian, Linear, NystromFeatures
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.kernels.distances import median_distance
 from tests.estimators.data import ball
@@ -28,18 +28,6 @@ def test_nystrom_comes_near_a_smooth_kernel(dtype, most):
     assert np.abs(phi @ phi.T - exact).max() <= most
 
 
-@pytest.mark.parametrize(
-    "kernel", [Gaussian(gamma=0.3), Laplacian(gamma=0.2), Polynomial(degree=2, c=1.0), 2 * Gaussian(gamma=0.3)], ids=str
-)
-def test_with_every_row_a_landmark_nystrom_is_exact(kernel):
-    X = normal(120, 3, "float64")
-    features = NystromFeatures(kernel, n_components=120).fit(X)
-    phi = features.transform(X)
-    K = kernel(X, X)
-    assert np.abs(phi @ phi.T - K).max() < 1e-6 * K.max()
-    assert phi.shape[1] == features.n_components_ == features.whitening_.shape[1]
-
-
 @pytest.mark.parametrize(("n", "form"), [(4000, "pairs"), (3999, "offset")])
 def test_fourier_comes_near_the_kernel(n, form):
     X = normal(200, 5)
@@ -51,29 +39,10 @@ def test_fourier_comes_near_the_kernel(n, form):
     assert np.abs(phi @ phi.T - Gaussian(gamma=0.1)(X, X)).max() < 0.08
 
 
-def test_rank_and_truncation_leave_fewer_columns():
-    X = normal(300, 2, "float64")
-    assert NystromFeatures(gamma=0.01, n_components=300).fit_transform(X).shape[1] < 200
-    low = NystromFeatures(gamma=0.5, n_components=100, rank=7).fit(X)
-    assert low.transform(X).shape == (300, 7)
+def test_a_rank_leaves_fewer_columns():
+    low = NystromFeatures(gamma=0.5, n_components=100, rank=7).fit(normal(300, 2))
+    assert low.transform(normal(9, 2)).shape == (9, 7)
     assert low.landmarks_.shape == (100, 2)
-    assert NystromFeatures(gamma=5.0, n_components=100).fit_transform(normal(40, 2)).shape[1] <= 40
-
-
-def test_landmarks_are_the_same_rows_in_any_chunks_and_nothing_is_held():
-    X = normal(5000, 3)
-    whole = NystromFeatures(gamma=0.5, n_components=50, random_state=4).fit(X)
-    for chunks in ((700, -1), (2048, 2)):
-        lazy = da.from_array(X, chunks=chunks)
-        other = NystromFeatures(gamma=0.5, n_components=50, random_state=4).fit(lazy)
-        np.testing.assert_array_equal(other.landmarks_, whole.landmarks_)
-        phi = other.transform(lazy)
-        assert phi.chunks == (lazy.chunks[0], (other.n_components_,))
-        assert phi.dtype == np.float32
-        np.testing.assert_allclose(phi.compute(), whole.transform(X), atol=1e-5)
-    rows = {row.tobytes() for row in X}
-    assert all(landmark.tobytes() in rows for landmark in whole.landmarks_)
-    assert not np.array_equal(NystromFeatures(gamma=0.5, n_components=50).fit(X).landmarks_, whole.landmarks_)
 
 
 @pytest.mark.parametrize("features", [FourierFeatures, NystromFeatures])
@@ -117,7 +86,6 @@ def test_a_fourier_fit_with_given_gamma_reads_no_rows():
     [
         (FourierFeatures(Linear()), UnsupportedError, "not shift-invariant"),
         (FourierFeatures("polynomial"), UnsupportedError, "not shift-invariant"),
-        (FourierFeatures(n_components=0), RecipeError, "n_components=0"),
         (FourierFeatures(n_components="auto"), RecipeError, "n_components=.auto. is not valid"),
         (NystromFeatures(n_components="auto"), RecipeError, "n_components=.auto. is not valid"),
         (NystromFeatures(landmarks="k-means"), RecipeError, "landmarks='k-means'"),

@@ -2,10 +2,7 @@
 
 import numpy as np
 import pytest
-import scipy.linalg
 from dask.distributed import Client
-from sklearn.cluster import KMeans
-from sklearn.metrics import adjusted_rand_score
 from sklearn.svm import SVC, SVR
 
 import dkernel
@@ -86,20 +83,6 @@ def test_the_perceptron_on_features_is_as_good_as_the_exact_one():
     on_features = KernelClassifier(KERNEL, loss="perceptron", **settings).fit(X, y).score(new, truth)
     assert exact > 0.8
     assert on_features > exact - 0.02
-
-
-def test_kernel_k_means_is_k_means_on_the_root_of_the_gram_matrix():
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(200, 2)) * 0.6 + rng.choice([[0, 0], [3, 0], [0, 3]], 200)
-    machine = KernelKMeans(3, kernel=KERNEL, n_map_components=200, n_init=3, random_state=0).fit(X)
-    values, U = scipy.linalg.eigh(KERNEL(X, X))
-    F = U * np.sqrt(np.maximum(values, 0))
-    twin = KMeans(3, n_init=3, random_state=0).fit(F)
-    assert adjusted_rand_score(twin.labels_, machine.labels_) > 0.98
-    assert machine.inertia_ == pytest.approx(twin.inertia_, rel=1e-3)
-    new = rng.normal(size=(300, 2)) * 0.6 + rng.choice([[0, 0], [3, 0], [0, 3]], 300)
-    G = KERNEL(new, X) @ (U / np.sqrt(np.maximum(values, 1e-12)))
-    assert adjusted_rand_score(twin.predict(G), machine.predict(new)) > 0.97
 
 
 @pytest.mark.parametrize("k", [2, 3])

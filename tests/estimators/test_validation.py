@@ -1,19 +1,14 @@
 """Validation sets, early stopping, callbacks, and what history_ says of rounds and of rows held out."""
 
-import dask.array as da
 import numpy as np
 import pytest
 
 import dkernel
 from dkernel import KernelClassifier, KernelRegressor, errors
 from dkernel.data import from_arrays
-from tests.estimators.data import SMALL, ball, wave
+from tests.estimators.data import SMALL, ball, lazily, wave
 
 OTHERS = ball(500, seed=7)
-
-
-def lazily(X, y):
-    return da.from_array(X, chunks=(400, -1)), da.from_array(y, chunks=400)
 
 
 def test_a_validation_set_judges_and_all_rows_are_learned_from():

@@ -6,8 +6,6 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.pipeline import make_pipeline
 
 from dkernel import (
     FourierFeatures,
@@ -16,7 +14,6 @@ from dkernel import (
     KernelFeatures,
     KernelKMeans,
     KernelPCA,
-    KernelRegressor,
     NystromFeatures,
     OneClassSVM,
     SpectralClustering,
@@ -88,25 +85,6 @@ def test_rows_of_2_to_the_20_columns_are_never_dense():
     assert peak < 600 * 2**20  # some vectors of 2^20 columns, and never 256 rows of them
 
 
-def test_partial_fit_and_regression():
-    X, y = texts(3000, seed=1)
-    machine = KernelClassifier(**{**FITTED, "n_components": 48})
-    for i in range(0, 3000, 600):
-        machine.partial_fit(X[i : i + 600], y[i : i + 600], classes=[0, 1])
-    assert machine.score(X, y) > 0.9
-    regressor = KernelRegressor(**FITTED).fit(X, y + 0.0)
-    assert regressor.score(X, y + 0.0) > 0.5
-
-
-def test_few_rows_are_solved_exactly_and_weights_are_copies():
-    X, y = texts(300)
-    k = np.random.default_rng(0).integers(0, 3, 300)
-    copies = np.repeat(np.arange(300), k)
-    weighted = KernelClassifier(gamma=0.5, alpha=1e-3).fit(X, y, sample_weight=k.astype(float))
-    copied = KernelClassifier(gamma=0.5, alpha=1e-3).fit(X[copies], y[copies])
-    np.testing.assert_array_equal(weighted.decision_function(X), copied.decision_function(X))
-
-
 @pytest.mark.parametrize("features", [
     NystromFeatures(gamma=0.5, n_components=32),
     NystromFeatures(n_components=32, landmarks="rpcholesky"),
@@ -138,16 +116,6 @@ def test_frequencies_by_column_have_the_law_of_the_kernel():
     found = FourierFeatures(gamma=0.5, n_components=2**14).fit(X).transform(X)
     error = np.abs(found @ found.T - FourierFeatures(gamma=0.5).fit(X).kernel_(X.toarray()))
     assert error.max() < 5 / np.sqrt(2**14 / 2)
-
-
-def test_texts_through_a_pipeline():
-    rng = np.random.default_rng(0)
-    kinds = rng.integers(0, 2, 400)
-    words = [["apple", "tart", "cake", "pie"], ["car", "race", "road", "wheel"]]
-    lines = [" ".join([*rng.choice(words[kind], 3), *rng.choice(["red", "fast", "old"], 2)]) for kind in kinds]
-    pipeline = make_pipeline(HashingVectorizer(), KernelClassifier(gamma=0.5)).fit(lines[:300], kinds[:300])
-    assert pipeline.score(lines[300:], kinds[300:]) == 1.0
-    assert pipeline.predict(["an apple", "the road"]).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("name", ["HashingVectorizer", "FeatureHasher"])
