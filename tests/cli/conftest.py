@@ -1,3 +1,4 @@
+import json
 import subprocess
 
 import numpy as np
@@ -50,6 +51,24 @@ def model(data, run_to, tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "m.safetensors"
     run_to("train", data / "train.parquet", "--label", "y", "--out", path, *FEATURES)
     return path
+
+
+def begin(command, folder):
+    """A job as a process, once it is at work; its stdout and stderr are pipes."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    words = [*DKERNEL, *map(str, command), "--progress", "json"]
+    process = subprocess.Popen(words, cwd=folder, env=environment(), **pipes)
+    for line in process.stderr:
+        if json.loads(line).get("phase") == "survey":
+            return process
+    raise AssertionError("it ended before it was at work")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty folder, in which the commands of the test run."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from functools import cache
 import pytest
 
 from dkernel.errors import ClusterError, DataError
+from dkernel.model import model_file
 from dkernel.solvers import sgd
 from dkernel.streaming.survey import Survey
 from dkernel.training import checkpoint as checkpoints
@@ -98,7 +99,21 @@ def test_a_process_that_does_not_end_is_ended(data, tmp_path):
     assert (tmp_path / "c" / "checkpoint-rounds-00000004.safetensors").exists()
 
 
-def test_a_lost_scheduler_keeps_the_last_round(run_to, data, model, tmp_path, monkeypatch):
+def full(*_):
+    raise OSError(28, "No space left on device", "m")
+
+
+# What fails -> the module or class, its function, and the words before what to do.
+FULL_OR_LOST = {
+    "scheduler": (sgd.PSGDSolver, "_round", "The scheduler at tcp://host:8786 is gone. The checkpoint in"),
+    "checkpoint": (checkpoints, "write_tensors", "no room to write"),
+    "model": (model_file, "write_tensors", "no room to write"),
+}
+
+
+@pytest.mark.parametrize("what", FULL_OR_LOST)
+def test_what_comes_to_its_end_can_be_resumed(what, run_to, data, model, tmp_path, monkeypatch):
+    place, name, words = FULL_OR_LOST[what]
     a_round = sgd.PSGDSolver._round
 
     def lost(self, state):
@@ -108,48 +123,17 @@ def test_a_lost_scheduler_keeps_the_last_round(run_to, data, model, tmp_path, mo
 
     args = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES]
     args += ["--checkpoint", tmp_path / "c", "--resume"]
-    monkeypatch.setattr(sgd.PSGDSolver, "_round", lost)
     monkeypatch.setattr(sys, "argv", ["dkernel", *map(str, args)])
-    result = run_to(*args, code=75)
-    assert f"nothing in {tmp_path / 'c'} yet, starting from scratch" in result.stderr
-    assert "The scheduler at tcp://host:8786 is gone. The checkpoint in" in result.stderr
-    assert result.stderr.rstrip().endswith(f"--checkpoint {tmp_path / 'c'} --resume")
-    monkeypatch.setattr(sgd.PSGDSolver, "_round", a_round)
-    result = run_to(*args, "--json")
-    assert json.loads(result.stdout)["resumed_from"] == "pass 1 round 7/30"
-    assert (tmp_path / "m").read_bytes() == model.read_bytes()
-
-
-@pytest.mark.parametrize("what", ["checkpoint", "model"])
-def test_a_full_disk_can_be_resumed(what, run, run_to, data, model, tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device", str(tmp_path))
-
-    from dkernel.model import model_file
-
-    args = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES]
-    args += ["--checkpoint", tmp_path / "c", "--resume", "--quiet"]
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints if what == "checkpoint" else model_file, "write_tensors", full)
-        result = run(*args)
-    assert result.exit_code == 75
-    assert "To continue: " in result.stderr
+        patch.setattr(place, name, lost if what == "scheduler" else full)
+        told = run_to(*args, code=75).stderr
+    assert f"nothing in {tmp_path / 'c'} yet, starting from scratch" in told
+    assert words in told
+    assert told.rstrip().endswith(f"--checkpoint {tmp_path / 'c'} --resume")
     assert not (tmp_path / "m").exists()
-    run_to(*args)
+    resumed = json.loads(run_to(*args, "--json").stdout).get("resumed_from")
+    assert resumed == "pass 1 round 7/30" or what != "scheduler"
     assert (tmp_path / "m").read_bytes() == model.read_bytes()
-
-
-def test_what_makes_no_sense_is_refused_at_once(run_to, data, model, tmp_path):
-    args = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES]
-    alone = run_to(*args, "--resume", code=2)
-    assert "give --checkpoint DIR too" in alone.stderr
-    from_model = run_to(*args, "--checkpoint", model, "--resume", code=65)
-    assert "holds no state of a solver" in from_model.stderr
-    run_to(*args, "--checkpoint", tmp_path / "c", "--quiet")
-    twice = run_to(*args, "--checkpoint", tmp_path / "c", code=2)
-    assert "Add --resume" in twice.stderr
-    other = run_to(*args, "--checkpoint", tmp_path / "c", "--resume", "--seed", "1", code=2)
-    assert "seed was 0 and is 1" in other.stderr
 
 
 def test_dry_run_states_the_disk_and_leaves_no_trace(run_to, data, tmp_path):

@@ -16,7 +16,7 @@ import pytest
 import dkernel
 from dkernel.cli.train import train_command
 from dkernel.model.parameters import PARAMETERS
-from tests.cli.conftest import FEATURES
+from tests.cli.conftest import FEATURES, begin
 from tests.processes import DKERNEL, environment
 
 
@@ -24,18 +24,6 @@ def hash_of(folder):
     """Of every name, size, time and byte in a folder."""
     found = [(str(p), p.stat().st_mtime_ns, p.read_bytes() if p.is_file() else b"") for p in sorted(folder.rglob("*"))]
     return hashlib.sha256(repr((folder.stat().st_mtime_ns, found)).encode()).hexdigest()
-
-
-def begin(command, folder):
-    """A job as a process, once it is at work; its stdout and stderr are pipes."""
-    process = subprocess.Popen(
-        [*DKERNEL, *map(str, command), "--progress", "json"], cwd=folder, env=environment(),
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    for line in process.stderr:
-        if json.loads(line).get("phase") == "survey":
-            return process
-    raise AssertionError("it ended before it was at work")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -85,27 +73,26 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("code", "command"), COMMANDS, ids=lambda value: str(value) if isinstance(value, int) else "")
 def test_zero_means_complete_and_anything_else_that_nothing_is_there(
-    code, command, run_to, model, data, tmp_path, monkeypatch
+    code, command, run_to, model, data, here, monkeypatch
 ):
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("dkernel.streaming.execution.connect.CONNECT_TIMEOUT", 0.3)
     for name in ("train.parquet", "new.parquet"):
-        (tmp_path / name).symlink_to(data / name)
-    (tmp_path / "m").symlink_to(model)
+        (here / name).symlink_to(data / name)
+    (here / "m").symlink_to(model)
     result = run_to(*command, "--progress", "none", code=code)
     assert "Traceback" not in result.output
-    out = tmp_path / "o"
+    out = here / "o"
     if command[0] == "score":
         assert (out / "_SUCCESS").exists() == (code == 0)
     assert out.exists() == (code == 0)
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    assert [path.name for path in here.iterdir() if path.name.startswith(".")] == []
     if code:
         assert result.stdout == ""
         assert len(result.stderr.strip().splitlines()[0]) > 40  # what, where and what to do
     elif command[0] == "train":
         assert dkernel.load(out).model_.facts["rows"] == 3000
-    if (tmp_path / "o.run.json").exists():  # a command whose options mean nothing has not begun to run
-        assert json.loads((tmp_path / "o.run.json").read_text())["exit_code"] == code
+    if (here / "o.run.json").exists():  # a command whose options mean nothing has not begun to run
+        assert json.loads((here / "o.run.json").read_text())["exit_code"] == code
     else:
         assert code == 2
 
@@ -138,60 +125,33 @@ def test_a_terminal_gets_a_bar_and_a_pipe_no_control_characters(data, tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-def test_a_dry_run_has_no_side_effects_and_tells_memory_and_work(run_to, data, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_dry_run_has_no_side_effects_and_tells_memory_and_work(run_to, data, here):
     rows = np.random.default_rng(0).normal(size=(500, 3))
     text = "a,b,y\n" + "\n".join(f"{a},{b},{int(c > 0)}" for a, b, c in rows)
-    (tmp_path / "x.csv").write_text(text)
-    (tmp_path / "scratch").mkdir()
-    before, beside = hash_of(tmp_path), hash_of(data)
+    (here / "x.csv").write_text(text)
+    (here / "scratch").mkdir()
+    before, beside = hash_of(here), hash_of(data)
     for source in ("x.csv", data / "train.parquet"):
         job = ["train", source, "--label", "y", "--out", "m", "--report", "r.html", "--scratch", "scratch"]
         result = run_to(*job, *(FEATURES if source != "x.csv" else ["--n-components", "64"]), "--dry-run")
         for words in ("MiB each worker", "iB client", "readings", "s of one usual core"):
             assert words in result.stdout
-    assert (hash_of(tmp_path), hash_of(data)) == (before, beside)
+    assert (hash_of(here), hash_of(data)) == (before, beside)
 
 
-VALUES = {"workers": 2, "passes": 3, "seed": 4, "n_components": 128, "holdout": 0.1, "alpha": 1e-6}
-VALUES |= {
-    "gamma": 0.5,
-    "exclude": ["a", "b"],
-    "memory_limit": "2GiB",
-    "client_memory_limit": "2GiB",
-    "progress": "log",
-    "task": "classify",
-}
-VALUES |= {"features": "nystrom", "landmarks": "kmeans", "loss": "hinge"}
-VALUES |= {
-    "metric": "full",
-    "checkpoint_every": 3,
-    "import": ["json"],
-    "scale": "minmax",
-    "dtype": "float64",
-    "kernel": "Laplacian(gamma=0.1)",
-    "positive": "yes",
-    "solver": "lbfgs",
-    "polish": 2,
-    "calibration": "platt",
-    "patience": 2,
-    "cluster_timeout": 60.0,
-    "baselines": "off",
-    "zero_based": "yes",
-    "n_features": 7,
-    "missing": "mean",
-    "local": "cells(rows=512, overlap=0.25)",
-    "max_model_size": "200MiB",
-    "effort": "low",
-    "max_seconds": 90.0,
-    "delimiter": ";",
-    "max_bad_rows": 7,
-    "class_weight": "balanced",
-    "dates": "seconds",
-    "date_format": "day=%d.%m.%Y",
-    "holdout_by": "group:site",
-    "retries": 7,
-}
+# Of options that have neither words nor a least number.
+VALUES = {"seed": 4, "passes": 3, "patience": 2, "polish": 2, "n_components": 128, "holdout": 0.1, "alpha": 1e-6}
+VALUES |= {"max_seconds": 90.0, "max_model_size": "200MiB", "memory_limit": "2GiB", "client_memory_limit": "2GiB"}
+VALUES |= {"kernel": "Laplacian(gamma=0.1)", "local": "cells(rows=512, overlap=0.25)", "exclude": ["a", "b"]}
+VALUES |= {"holdout_by": "group:site", "date_format": "day=%d.%m.%Y", "delimiter": ";", "baselines": "off"}
+
+
+def another_value(option):
+    """A value of an option that is not the one it has by default."""
+    known = PARAMETERS.get(option.name)
+    words = known.words if known else getattr(option.type, "choices", ())
+    others = [word for word in words if word not in (option.default, known and known.default)]
+    return 7 if hasattr(option.type, "min") else VALUES.get(option.name, others[0] if others else "text")
 
 
 NOT_IN_FILES = ("config", "print_config", "data", "import")  # of these the last would run code
@@ -200,8 +160,7 @@ NOT_IN_FILES = ("config", "print_config", "data", "import")  # of these the last
 @pytest.mark.parametrize("option", [p.name for p in train_command.params if p.name not in NOT_IN_FILES])
 def test_a_key_of_the_file_is_the_flag_of_that_name(option, run, run_to, tmp_path):
     spelled = next(p for p in train_command.params if p.name == option)
-    words = PARAMETERS[option].words if option in PARAMETERS else ()
-    value = True if spelled.is_flag else VALUES.get(option, words[-1] if words else "text")
+    value = True if spelled.is_flag else another_value(spelled)
     text = json.dumps(value) if not isinstance(value, float) else repr(value)
     (tmp_path / "run.toml").write_text(f"{option.replace('_', '-')} = {text}\n")
     flag = ",".join(value) if isinstance(value, list) else value

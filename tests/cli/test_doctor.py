@@ -1,16 +1,14 @@
 """`dkernel doctor` as a person runs it: alone, and on a real cluster that somebody broke in six ways."""
 
 import json
-import subprocess
 import sys
-import time
-from contextlib import contextmanager
 
 import click
 import pytest
 
 from dkernel.cli.doctor import doctor_command
 from dkernel.cli.train import train_command
+from tests.deploy.processes import Group, wait_until
 from tests.processes import environment
 
 BROKEN = """
@@ -59,25 +57,6 @@ def test_it_takes_every_option_of_train(run_to):
     assert "seed = 4" in text
 
 
-@contextmanager
-def processes(folder, *commands):
-    started = []
-    try:
-        for i, (arguments, extra) in enumerate(commands):
-            log = (folder / f"{i}.log").open("w")
-            command = [sys.executable, "-m", "dask", *arguments]
-            started.append(
-                subprocess.Popen(command, cwd=folder, env=environment(**extra), stdout=log, stderr=subprocess.STDOUT)
-            )
-            log.close()
-        yield started
-    finally:
-        for process in started:
-            process.kill()
-        for process in started:
-            process.wait()
-
-
 @pytest.mark.cluster
 def test_a_broken_cluster_is_named_fault_by_fault(run, data, tmp_path):
     (tmp_path / "broken.py").write_text(BROKEN)
@@ -87,11 +66,11 @@ def test_a_broken_cluster_is_named_fault_by_fault(run, data, tmp_path):
     one, two = ({f"{name}_NUM_THREADS": n for name in ("OMP", "OPENBLAS", "MKL")} for n in "12")
     two["DASK_DISTRIBUTED__WORKER__MEMORY__SPILL"] = "0.7"  # Dask's own default, whatever these tests run under
     scheduler = ["scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", "s.json"]
-    with processes(tmp_path, (scheduler, {}), (sound, one), (broken, two)):
-        deadline = time.monotonic() + 300
-        while not all("Starting established connection" in (tmp_path / f"{i}.log").read_text() for i in (1, 2)):
-            assert time.monotonic() < deadline, [path.read_text() for path in tmp_path.glob("*.log")]
-            time.sleep(0.1)
+    with Group(tmp_path, environment()) as group:
+        for name, words, more in (("scheduler", scheduler, {}), ("sound", sound, one), ("broken", broken, two)):
+            group.start(name, [sys.executable, "-m", "dask", *words], more)
+        for name in ("sound", "broken"):
+            wait_until(lambda name=name: "Starting established connection" in group.log(name), name)
         job = [data / "train.parquet", "--label", "y", "--exclude", "price,id,note", "--n-components", "1024"]
         job += ["--out", "/proc/m", "--scratch", "/proc", "--scheduler-file", tmp_path / "s.json"]
         done, for_people = run("doctor", *job, "--json"), run("doctor", *job)

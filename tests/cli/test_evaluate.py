@@ -21,9 +21,3 @@ def test_for_people_and_by_the_label_of_the_training(run_to, model, data):
     assert "log_loss" in result.stdout  # the scores of the fit are calibrated
     assert [line.split()[0] for line in result.stdout.splitlines()[-3:]] == ["class", "'in'", "'out'"]
     assert result.stderr == ""
-
-
-def test_quiet_leaves_the_figures(run_to, model, data):
-    result = run_to("evaluate", model, data / "test.parquet", "--allow-extra", "-q")
-    assert "accuracy" in result.stdout
-    assert result.stderr == ""

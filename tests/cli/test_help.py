@@ -35,7 +35,9 @@ def test_help_fits_one_screen_and_comes_in_groups(name):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_all_has_every_option(name):
     shown = call(name, "--help-all").stdout
-    flags = [flag for option in command(name).params if isinstance(option, click.Option) for flag in option.opts]
+    options = [option for option in command(name).params if isinstance(option, click.Option)]
+    flags = [flag for option in options for flag in option.opts]
+    assert all(option.help for option in options)
     assert [flag for flag in flags if f"{flag} " not in shown and f"{flag}," not in shown] == []
 
 

@@ -37,13 +37,12 @@ def as_before(monkeypatch):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(here):
     rng = np.random.default_rng(0)
     texts = ["".join(rng.choice(list("ab"), 6)) for _ in range(400)]
-    pd.DataFrame({"s": texts, "y": [t[:2] in ("aa", "bb") for t in texts]}).to_csv(tmp_path / "d.csv", index=False)
-    (tmp_path / "own_kernels.py").write_text(OWN.format(name="start"))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    pd.DataFrame({"s": texts, "y": [t[:2] in ("aa", "bb") for t in texts]}).to_csv(here / "d.csv", index=False)
+    (here / "own_kernels.py").write_text(OWN.format(name="start"))
+    return here
 
 
 def forget(monkeypatch):

@@ -12,8 +12,8 @@ WORDS = [w for name, value in SETTINGS.items() for w in (f"--{name.replace('_', 
 WORDS += ["--solver", "psgd"]  # with a holdout
 
 
-def test_every_kind_of_rows_gives_one_model_as_good_on_new_rows(run_to, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("here")
+def test_every_kind_of_rows_gives_one_model_as_good_on_new_rows(run_to):
     frame, new = table(), table(seed=1)
     frame.to_parquet("t.parquet", index=False, row_group_size=700)
     frame.to_csv("t.csv", index=False)

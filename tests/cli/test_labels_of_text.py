@@ -11,12 +11,11 @@ QUICK = ["--kernel", "gaussian", "--gamma", "1", "--n-components", "16", "--loca
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(here):
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.normal(center, 0.1, 40) for center in (0, 2, 4)])
     for name, labels in {"codes": ["007", "7", "12"], "fractions": ["1.50", "1.5", "2"]}.items():
-        pd.DataFrame({"x": x, "y": np.repeat(labels, 40)}).to_csv(f"{name}.csv", index=False)
+        pd.DataFrame({"x": x, "y": np.repeat(labels, 40)}).to_csv(here / f"{name}.csv", index=False)
 
 
 @pytest.mark.parametrize(("name", "task"), [("codes", "auto"), ("codes", "classify"), ("fractions", "classify")])

@@ -27,18 +27,17 @@ def hook(event, arguments):
 
 
 @pytest.fixture
-def writes(tmp_path, monkeypatch):
+def writes(here):
     """The files of the working folder that were opened for writing, each with the flags."""
     if not hasattr(sys, "dkernel_hook"):
         sys.addaudithook(hook)  # for ever: a hook cannot be taken away
         sys.dkernel_hook = True
-    monkeypatch.chdir(tmp_path)
     opened.clear()
     listens.set()
     yield lambda: [
         (name, flags)
         for name, flags in opened
-        if name.startswith(str(tmp_path)) and flags & os.O_ACCMODE and not os.path.isdir(name)
+        if name.startswith(str(here)) and flags & os.O_ACCMODE and not os.path.isdir(name)
     ]
     listens.clear()
 
@@ -81,18 +80,17 @@ def test_each_file_is_new_or_is_opened_without_following_a_link(name, run_to, wr
 
 
 @pytest.mark.parametrize("place", ["c/.lock", ".n.run.json.tmp", ".s.staging-0", "n", "n.run.json"])
-def test_a_file_that_a_link_points_to_stays(place, run, data, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_file_that_a_link_points_to_stays(place, run, data, here):
     os.mkdir("c")
-    (tmp_path / "precious").write_text("mine")
-    os.symlink(tmp_path / "precious", place)
+    (here / "precious").write_text("mine")
+    os.symlink(here / "precious", place)
     done = run("train", data / "test.parquet", *FIT.split(), "--out", "n", "--checkpoint", "c", "--overwrite")
     assert (done.exit_code, "is a link" in done.output) == ((65, True) if place == "c/.lock" else (0, False))
-    assert (tmp_path / "precious").read_text() == "mine"
+    assert (here / "precious").read_text() == "mine"
 
 
-def test_scores_are_not_staged_in_the_folder_of_a_link(run, data, model, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("here")
+def test_scores_are_not_staged_in_the_folder_of_a_link(run, data, model, monkeypatch):
     os.mkdir("other")
     made = []
     mkdir = os.mkdir

@@ -16,11 +16,11 @@ def rows(text):
     return frame
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.filterwarnings("ignore:26 bad rows")
 @pytest.mark.parametrize("text", [False, True])
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
-def test_the_refusal_names_the_number_to_leave_out(run_to, tmp_path, monkeypatch, name, text):
-    monkeypatch.chdir(tmp_path)
+def test_the_refusal_names_the_number_to_leave_out(run_to, name, text):
     frame = rows(text)
     frame.to_csv(name, index=False) if name == "t.csv" else frame.to_parquet(name, index=False, row_group_size=60)
     words = ["train", name, "--label", "y", "--out", "m", "--quiet", "--kernel", "gaussian", "--gamma", "0.5"]

@@ -20,10 +20,9 @@ def table(n=400, seed=0):
 
 
 @pytest.fixture
-def there(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def there(here):
     frame = table()
-    frame.to_parquet("t.parquet", index=False)
+    frame.to_parquet(here / "t.parquet", index=False)
     return frame
 
 
@@ -55,9 +54,8 @@ def test_short_names_of_parquet_are_files(run_to, train, tmp_path, name):
     assert len(pd.read_parquet(name)) == 400
 
 
-def test_a_variable_names_the_command_whose_output_it_is(run_to, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
+@pytest.mark.usefixtures("here")
+def test_a_variable_names_the_command_whose_output_it_is(run_to):
     def settings(command, **variables):
         return run_to(command, "m", "t.parquet", "--print-config", **variables).stdout
 

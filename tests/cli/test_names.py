@@ -16,14 +16,13 @@ ODD = os.fsdecode(b"\xff\xc3")
 
 
 @pytest.fixture
-def place(data, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def place(data, here):
     rows = pq.read_table(data / "test.parquet")
     with open(f"{ODD}.parquet", "wb") as stream:
         pq.write_table(rows, stream)
     with open(f"{ODD}.csv", "wb") as stream:
         csv.write_csv(rows, stream)
-    return tmp_path
+    return here
 
 
 @pytest.mark.usefixtures("place")

@@ -9,12 +9,11 @@ from tests.inference.test_score_nightly import spoil
 
 
 @pytest.fixture
-def nightly(run_to, model, data, tmp_path, monkeypatch):
+def nightly(run_to, model, data, here):
     """The command on a folder of five files; the fourth may be spoiled."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "new").mkdir()
+    (here / "new").mkdir()
     for i in range(5):
-        shutil.copy(data / "new.parquet", tmp_path / "new" / f"{i}.parquet")
+        shutil.copy(data / "new.parquet", here / "new" / f"{i}.parquet")
     command = ["score", model, "new", "--done", "done.json", "--max-bad-files", "1", "--keep", "all"]
     return lambda out, *more, code=0: run_to(*command, "--out", out, *more, code=code)
 

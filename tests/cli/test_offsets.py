@@ -171,13 +171,6 @@ def test_products_that_hold_something_are_none_of_these():
         assert KernelRegressor(kernel, scale=scale, n_components=64).fit(far, y).score(far, y) > 0.9
 
 
-def test_the_saved_model_knows_the_shift(tmp_path):
-    X, y = rows(1e9)
-    machine = KernelClassifier("gaussian", n_components=64, random_state=0, scale="none").fit(X, y)
-    dkernel.save(machine.model_, tmp_path / "m")
-    np.testing.assert_array_equal(dkernel.load(tmp_path / "m").model_.scores(X)[:, 0], machine.decision_function(X))
-
-
 def test_a_column_of_little_variation_is_not_constant():
     rng = np.random.default_rng(0)
     signal, noise = rng.normal(size=2000), rng.normal(size=(2000, 2))

@@ -31,10 +31,9 @@ SCORE = ["score", "--exclude", "y,price,id,note", "--quiet", "--overwrite"]
 
 
 @pytest.fixture
-def place(data, model, tmp_path, monkeypatch):
+def place(data, model, here):
     """A working folder with in/a.parquet, in/b.parquet, x.parquet, x.csv and m.safetensors."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "in").mkdir()
+    (here / "in").mkdir()
     rows = pq.read_table(data / "test.parquet")
     for path in ("in/a.parquet", "in/b.parquet", "x.parquet"):
         pq.write_table(rows, path)
@@ -43,9 +42,9 @@ def place(data, model, tmp_path, monkeypatch):
     os.symlink("x.parquet", "link.parquet")
     os.symlink("in", "link")
     os.link("x.parquet", "hard.parquet")
-    (tmp_path / "c.toml").write_text("quiet = true\n")
-    (tmp_path / "own.py").write_text("")
-    return tmp_path
+    (here / "c.toml").write_text("quiet = true\n")
+    (here / "own.py").write_text("")
+    return here
 
 
 def contents(folder):

@@ -19,13 +19,12 @@ FIXED += ["--solver", "psgd", "--baselines", "off"]
 
 
 @pytest.fixture
-def rows(run_to, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def rows(run_to, here):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"id": np.arange(600), "a": rng.normal(size=600), "year": rng.integers(2019, 2022, 600)})
     frame["city"] = rng.choice(["La Paz", "a/b=c", "Zürich"], 600)
     frame["y"] = np.where(frame["a"] > 0, "yes", "no")
-    frame.to_parquet("t.parquet", index=False, row_group_size=100)
+    frame.to_parquet(here / "t.parquet", index=False, row_group_size=100)
     run_to("train", "t.parquet", "--label", "y", "--exclude", "id,year,city", "--out", "m", *FIXED, "--quiet")
     return frame
 

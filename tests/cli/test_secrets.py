@@ -20,15 +20,14 @@ IN_MEMORY = "memory://alice:hunter2@bucket"
 
 
 @pytest.fixture
-def site(tmp_path, data, model, monkeypatch):
+def site(here, data, model):
     """A site of a working folder, which asks nobody who he is: its address with user and password."""
-    monkeypatch.chdir(tmp_path)
     for name in ("train", "test", "new"):
-        shutil.copy(data / f"{name}.parquet", tmp_path)
+        shutil.copy(data / f"{name}.parquet", here)
     shutil.copy(model, "m")
     Path("empty.parquet").touch()
 
-    with serve(tmp_path) as place:
+    with serve(here) as place:
         yield f"http://alice:hunter2@{place}"
 
 

@@ -41,8 +41,5 @@ def test_the_tensors_are_not_read(run_to, model, tmp_path):
     run_to("evaluate", tmp_path / "m", "x.csv", code=65)
 
 
-def test_a_page_is_printed_or_written(run_to, model, tmp_path):
-    assert run_to("show", model, "--markdown").stdout.startswith("---\nlibrary_name: dkernel")
-    assert run_to("show", model, "--out", tmp_path / "page").stdout == ""
-    assert (tmp_path / "page").read_text() == run_to("show", model, "--markdown").stdout
+def test_the_older_command_is_answered_by_the_new_one(run_to, model):
     assert "Use dkernel show --markdown" in run_to("card", model, code=2).stderr

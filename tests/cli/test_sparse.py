@@ -56,22 +56,6 @@ def test_files_are_scored_and_evaluated(model, files, run_to, tmp_path):
     np.testing.assert_allclose(found["score"].to_numpy(), loaded.scores(X[1000:])[:, 0], atol=1e-5)
 
 
-def test_bad_lines_are_left_out_and_named(model, files, run, run_to, tmp_path):
-    folder, X, _ = files
-    lines = (folder / "new.svm").read_text().splitlines()[:20]
-    lines[3], lines[5], lines[7] = "1 3:x", "0 7:1 9:1e300", "1 4:1 4:2"
-    (tmp_path / "bad.svm").write_text("\n".join(lines) + "\n")
-    run_to("score", model, tmp_path / "bad.svm", "--out", tmp_path / "s.csv", code=65)
-    result = run("score", model, tmp_path / "bad.svm", "--out", tmp_path / "s.csv", "--max-bad-rows", "3", "--json")
-    found = json.loads(result.stdout)
-    assert (found["rows"], found["rejected"]) == (17, 3)
-    listed = next(tmp_path.glob("*.rejects-*")).read_text()
-    assert "too large for float32" in listed
-    good = np.delete(np.arange(20), [3, 5, 7])
-    scores = np.loadtxt(tmp_path / "s.csv", delimiter=",", skiprows=1)[:, -1]
-    np.testing.assert_allclose(scores, dkernel.load(model).model_.scores(X[1000:][good])[:, 0], atol=1e-5)
-
-
 @pytest.mark.parametrize(("option", "message"), [
     (["--exclude", "7"], "exclude names the column '7'"),
     (["--weight", "8"], "weight names the column '8'"),

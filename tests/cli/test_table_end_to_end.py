@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from dask.distributed import Client
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
@@ -40,10 +41,9 @@ def new():
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch, table, new):
-    monkeypatch.chdir(tmp_path)
+def files(here, table, new):
     for name, frame in (("", table), ("new-", new)):
-        frame.to_parquet(f"{name}t.parquet", index=False, row_group_size=150)
+        frame.to_parquet(here / f"{name}t.parquet", index=False, row_group_size=150)
         frame.to_csv(f"{name}t.csv", index=False)
         frame.to_parquet(f"{name}hive", partition_cols=["size"], index=False)
 
@@ -115,26 +115,12 @@ def test_entries_with_the_rows_in_one_order_make_one_model(run_to, table, new):
         np.testing.assert_allclose(found, answers[0], rtol=0, atol=1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("files")
-@pytest.mark.parametrize("entry", FILES)
-def test_workers_make_the_same_model(run_to, tmp_path, table, entry):
-    trained(run_to, entry, table)
-    alone = (tmp_path / "m").read_bytes()
-    trained(run_to, entry, table, "--workers", "2", "--overwrite")
-    assert (tmp_path / "m").read_bytes() == alone
-
-
-@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.usefixtures("files")
-def test_frames_make_the_same_model_on_workers(run_to, tmp_path, table):
-    from dask.distributed import Client, LocalCluster
-
-    for entry in ("pandas", "Dask"):
+@pytest.mark.parametrize("entry", ["pandas", "Dask"])
+def test_frames_make_the_same_model_on_workers(run_to, tmp_path, table, entry, shared_cluster):
+    trained(run_to, entry, table)
+    alone = (tmp_path / "m").read_bytes()
+    with Client(shared_cluster):
         trained(run_to, entry, table)
-        alone = (tmp_path / "m").read_bytes()
-        with LocalCluster(n_workers=2, dashboard_address=":0") as cluster, Client(cluster):
-            (tmp_path / "m").unlink()
-            trained(run_to, entry, table)
-        assert (tmp_path / "m").read_bytes() == alone
+    assert (tmp_path / "m").read_bytes() == alone

@@ -4,8 +4,6 @@ import json
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 FIXED = ["--kernel", "gaussian", "--gamma", "0.5", "--n-components", "32", "--alpha", "1e-4", "--metric", "identity"]
@@ -26,37 +24,20 @@ LINES = {
     "a list of others": ("score m new -o o --done t.parquet", REFUSED, "this is not a list of scored files"),
     "a list at no address": ("score m new -o o --done xyz://b/done.json", USAGE, "Protocol not known: xyz"),
     "nothing new": ("score m new -o o --keep all --done all.json", 0, "No file is new since the last run"),
-    "fewer than no bad files": ("score m new -o o --max-bad-files -1", USAGE, "-1 is not in the range x>=0"),
-    "many bad files": ("score m new -o o --max-bad-files many", USAGE, "'many' is not a valid integer"),
     "a missing file is no bad one": (
         "score m new no.parquet -o o --keep all --max-bad-files 1",
         REFUSED,
         "no.parquet: there is no such file",
     ),
-    "no good file": ("score m bad -o o --max-bad-files 5", REFUSED, "2 of 2 files cannot be read, and none is left"),
     "more bad files than are allowed": (
         "score m bad new -o o --keep all --max-bad-files 1",
         REFUSED,
         "2 of 5 files cannot be read, and 1 may be left out (--max-bad-files",
     ),
-    "bad files that are allowed": ("score m bad new -o o --keep all --max-bad-files 2", 0, "left out: bad/0.parquet"),
-    "a damaged middle": (
-        "score m damaged -o o --keep all",
-        REFUSED,
-        "damaged/1.parquet: the file is truncated, damaged",
-    ),
-    "a damaged middle that is allowed": (
-        "score m damaged -o o --keep all --max-bad-files 1",
-        0,
-        "left out: damaged/1.parquet: the file is truncated",
-    ),
     "a column more in a file": ("score m more -o o", REFUSED, "more/1.parquet has 'extra' besides"),
     "a column more that is passed over": ("score m more -o o --allow-extra", 0, ": 600 rows"),
     "all columns where files differ": ("score m more -o o --keep all", REFUSED, "more/1.parquet has 'extra' besides"),
     "all columns of the first file": ("score m more -o o --keep all --allow-extra", 0, ": 600 rows"),
-    "a column less in a file": ("score m less -o o", REFUSED, "less/1.parquet lacks 'b'"),
-    "a column less that is left out": ("score m less -o o --max-bad-files 1", 0, "left out: less/1.parquet lacks"),
-    "two kinds of text": ("score m texts -o o --keep note", 0, ": 600 rows"),
     "all and a name": ("score m new -o o --keep all,id", REFUSED, "no column 'all', named by keep"),
     "a complete output of another job": ("score m new -o first --keep id", REFUSED, "--overwrite"),
     "an answer that is none": (
@@ -78,21 +59,6 @@ LINES = {
     "data at an address without any": ("score m memory://none/new -o o", REFUSED, "there is no such file, folder or"),
     "an output at no address": ("score m new -o xyz://b/o --keep all", USAGE, "Protocol not known: xyz"),
     "a Zarr group in a store": ("score m new -o memory://b/o.zarr", USAGE, "Choose .parquet, .csv or .npy"),
-    "folders of values in a store": (
-        "score m new -o memory://b/o --partition-by id",
-        USAGE,
-        "Write it to a folder, and copy that",
-    ),
-    "scratch at an address": (
-        "score m new -o o --scratch s3://b/x",
-        USAGE,
-        "--scratch lies on this machine or on a disk",
-    ),
-    "a fit's scratch at an address": (
-        "train t.parquet --label y -o n --scratch s3://b/x",
-        USAGE,
-        "not at a URL. Give a path",
-    ),
     "scoring that is left alone": ("score m new -o o --detach", USAGE, "There is no option --detach"),
     "a job without a cluster": (
         "train t.parquet --label y -o n --detach",
@@ -133,21 +99,12 @@ def folder(tmp_path_factory):
         "new": [frame.assign(id=i) for i in range(3)],
         "clash": [frame.assign(score=1.0)],
         "more": [frame, frame.assign(extra=1)],
-        "less": [frame, frame[["a"]]],
         "drifted": [frame.assign(a=frame["a"] + 2.0)],
-        "damaged": [frame.assign(id=i) for i in range(3)],
     }
     for name, frames in tables.items():
         (place / name).mkdir()
         for i, each in enumerate(frames):
             each.to_parquet(place / name / f"{i}.parquet", index=False)
-    (place / "texts").mkdir()
-    for kind in (pa.string(), pa.large_string()):
-        table = pa.table({"a": frame["a"], "b": frame["b"], "note": pa.array(["x"] * 300, kind)})
-        pq.write_table(table, place / "texts" / f"{kind}.parquet")
-    with open(place / "damaged" / "1.parquet", "r+b") as file:
-        file.seek(pq.read_metadata(file).row_group(0).column(1).data_page_offset)
-        file.write(b"\xff" * 40)
     (place / "bad").mkdir()
     (place / "bad" / "0.parquet").touch()
     (place / "bad" / "1.parquet").write_bytes(b"x" * 100)

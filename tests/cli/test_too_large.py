@@ -63,16 +63,6 @@ def test_score_lists_them_and_evaluate_names_them(run_to, model, tmp_path):
     assert "too large for this model" in told.stderr
 
 
-def test_a_fit_that_overflows_names_the_option(run_to, tmp_path):
-    rows = frame(600)
-    rows.loc[3, "a"] = 1e18
-    rows.to_parquet(tmp_path / "t.parquet")
-    words = ("--kernel", "Polynomial(degree=3)", "--scale", "none", "--n-components", 32, "--solver", "psgd")
-    told = run_to("train", tmp_path / "t.parquet", "--label", "y", "--out", tmp_path / "m", *words, code=65)
-    assert "The fit overflows" in told.stderr
-    assert "Scale the features by --scale standard, leave out rows whose numbers are" in told.stderr
-
-
 @pytest.mark.parametrize("kernel", ["ArcCosine(order=1)"])
 def test_the_estimators_name_the_row(kernel):
     rows = frame(600)

@@ -12,10 +12,9 @@ ROWS = ["--exclude", "price,id,note"]
 
 
 @pytest.fixture
-def bucket(tmp_path, monkeypatch):
+def bucket(here):
     """The URL of an empty folder; the working folder is empty too."""
-    monkeypatch.chdir(tmp_path)
-    return f"memory://{tmp_path.name}"
+    return f"memory://{here.name}"
 
 
 def content(url, name):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dkernel.cli.diagnostics.follow import find_record, follow
-from tests.processes import DKERNEL, environment
+from tests.cli.conftest import FEATURES, begin
 
 RUNNING = {"status": "running", "exit_code": None, "host": "elsewhere", "pid": 1, "started": "then", "updated": "1"}
 STATE = {"phase": "pass 1/2", "pass": "1/2", "rows": 500, "total_rows": 1000, "seconds": 2.0,
@@ -155,13 +154,9 @@ def test_the_newest_record_of_a_folder(tmp_path):
 
 def test_a_real_job_that_is_killed(run_to, data, tmp_path):
     """SIGKILL while it runs: its record says running for ever, and watch says that it is dead."""
-    command = [*DKERNEL, "train", str(data / "train.parquet"), "--label", "y", "--out", "m"]
-    command += ["--exclude", "price,id,note", "--progress", "json"]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as job:
-        for line in job.stderr:
-            if json.loads(line).get("phase") == "survey":
-                os.kill(job.pid, signal.SIGKILL)
-                break
+    job = begin(["train", data / "train.parquet", "--label", "y", "--out", "m", *FEATURES], tmp_path)
+    job.kill()
+    job.communicate()
     record = json.loads((tmp_path / "m.run.json").read_text())
     assert (record["status"], record["pid"], record["exit_code"]) == ("running", job.pid, None)
     result = run_to("watch", tmp_path / "m", code=75)

@@ -13,13 +13,12 @@ ROWS = 600
 
 
 @pytest.fixture
-def weighted(run_to, tmp_path, monkeypatch):
+def weighted(run_to, here):
     """A model m of rows of which every second has no weight and a wrong label."""
-    monkeypatch.chdir(tmp_path)
     x = np.linspace(-3, 3, ROWS)
     w = np.arange(ROWS) % 2.0
     frame = pd.DataFrame({"x": x, "y": np.sin(x) + 3 * (1 - w), "w": w, "v": 1 - w, "site": "a"})
-    frame.to_parquet("rows.parquet")
+    frame.to_parquet(here / "rows.parquet")
     frame.drop(columns="w").to_parquet("bare.parquet")
     run_to("train", "rows.parquet", *FIT, "--exclude", "v,site", "--local", "none", "--quiet", "--out", "m")
 
