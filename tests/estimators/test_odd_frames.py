@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.errors import DataError
-from tests.estimators.test_fitted_attributes import ESTIMATORS
+from tests.estimators.data import ESTIMATORS
 
 N = 120
 

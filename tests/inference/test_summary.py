@@ -41,6 +41,12 @@ def test_what_a_linear_model_cannot_do_is_better():
     assert "have a class with a probability of 0.9 or more" in told["sure"]
 
 
+def test_equal_rows_of_an_exact_fit_are_left_out_once():
+    few = np.concatenate([X[:100], X[:20]])
+    told = summary(KernelClassifier(**SETTINGS).fit(few, (few**2).sum(axis=1) < 2.4))
+    assert "on 100 different rows left out" in told["error"]
+
+
 @pytest.mark.parametrize("given", [{"alpha": 1e-3, "solver": "exact"}, {"alpha": 1e-3, "solver": "normal"}])
 def test_rows_that_chose_nothing_are_not_said_to_have_chosen(given):
     told = summary(KernelRegressor(**SETTINGS, n_components=50, holdout=0.2, **given).fit(X, X[:, 0]))
