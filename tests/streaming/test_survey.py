@@ -128,7 +128,7 @@ def test_what_is_kept_of_many_pieces_is_few_arrays():
     source = source_of(X, y, [(20,)] * 1000)
     statistic = Survey(7, 20_000, 300)
     sums = [
-        statistic.step(source.units[piece.range.unit].task.compute()[0], piece, None)
+        statistic.step(source.units[piece.range.unit].task.compute(scheduler="sync")[0], piece, None)
         for piece in cut_pieces([unit.rows for unit in source.units])
     ]
     for parts in (sums[:33], sums[:500], sums):
