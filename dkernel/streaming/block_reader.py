@@ -4,24 +4,22 @@ import warnings
 from array import array
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, Generic
+from typing import Any
 
-import numpy as np
-from dask.local import get_sync
-
-from dkernel.data.source import Source, Unit
-from dkernel.errors import ClusterError, DKernelError, DKernelWarning
+from dkernel.data.source import Source
+from dkernel.errors import DKernelWarning
 from dkernel.model.journal import Journal
-from dkernel.numerics.resource_limits import format_bytes
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.streaming.execution.base import Call, Executor, Handle, Item
 from dkernel.streaming.execution.failures import KilledCallError
+from dkernel.streaming.journaled_sum import JournaledSum
+from dkernel.streaming.killer_search import KillerSearch
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.read_groups import MOST_BYTES, call_each, group_units, make_read_task
-from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels
+from dkernel.streaming.reduction import R, S, Statistic, merge_levels
 from dkernel.streaming.row_memory import loaded_row_bytes
 from dkernel.streaming.schedule import RowSlice, bundle_size, cut_pieces
 from dkernel.streaming.shares import (
@@ -32,7 +30,6 @@ from dkernel.streaming.shares import (
     is_even,
     make_calls,
     merge_chunks,
-    sum_nodes,
 )
 
 ROUNDS_AHEAD = 16  # rounds to look ahead for units to read
@@ -40,65 +37,6 @@ ROUNDS_AHEAD = 16  # rounds to look ahead for units to read
 WINDOW_TASKS = 8
 # A journal stores a long reading in parts of a sixteenth of the source, and of at least PART_BYTES.
 JOURNAL_PARTS, PART_BYTES = 16, 256 * 2**20
-
-
-class _Parts(Generic[S]):
-    """Sum of a reading, whose parts a journal stores. As a context manager it stores the last part after an error too.
-
-    Parameters
-    ----------
-    least : least number of units of a part
-    """
-
-    def __init__(self, merge: Callable[[S, S], S], journal: Journal, name: str, least: float) -> None:
-        self.journal, self.name, self.least = journal, name, least
-        self.units = self.blocks = 0
-        self._sum = TreeAccumulator(merge)
-        self._new: list[tuple[int, list[tuple[int, S]]]] = []
-        for part in journal.parts(name):
-            # A part was stored twice if a signal came between its writing and its mark here.
-            if part["first"] == self.units:
-                nodes = list(zip(part["levels"], part["sums"], strict=True))
-                self._add(part["units"], nodes)
-                self._count(nodes)
-
-    def add(self, units: int, nodes: Iterable[tuple[int, S]]) -> None:
-        """Add the sums of the next units' blocks: nodes of the tree with their levels, in order."""
-        self._new.append((units, list(nodes)))
-        self._count(self._new[-1][1])
-        if sum(n for n, _ in self._new) >= self.least:
-            self._keep()
-
-    def total(self) -> S:
-        """The sum over all units."""
-        for units, nodes in self._new:
-            self._add(units, nodes)
-        return self._sum.total()
-
-    def _keep(self) -> None:
-        units, nodes = sum(n for n, _ in self._new), [node for _, some in self._new for node in some]
-        if units:
-            levels, sums = [level for level, _ in nodes], [value for _, value in nodes]
-            self.journal.add_part(self.name, {"first": self.units, "units": units, "levels": levels, "sums": sums})
-            self._new = []
-            self._add(units, nodes)
-
-    def _add(self, units: int, nodes: Iterable[tuple[int, S]]) -> None:
-        self.units += units
-        for level, value in nodes:
-            self._sum.add(value, level)
-
-    def _count(self, nodes: Iterable[tuple[int, S]]) -> None:
-        self.blocks += sum(1 << level for level, _ in nodes)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            # The error that ended the reading matters more; the parts before this one stay.
-            with suppress(OSError, DKernelError):
-                self._keep()
 
 
 class BlockReader:
@@ -278,7 +216,7 @@ class BlockReader:
             inside.setdefault(piece.range.unit, array("q")).append(number)
         # Without a journal no part is kept apart from the sum, since the sums of a task may be large.
         share = 0.0 if journal is None else max(1 / JOURNAL_PARTS, PART_BYTES / self.source.nbytes)
-        parts = _Parts(statistic.merge, journal or Journal(), name, share * len(inside))
+        parts = JournaledSum(statistic.merge, journal or Journal(), name, share * len(inside))
         units = list(chain.from_iterable(self._by_group(inside)))[parts.units :]
         windows = self._windows_of_groups(units)
 
@@ -431,61 +369,12 @@ class BlockReader:
             else:
                 results, handles = self.executor.compute(calls, tasks)
         except KilledCallError as error:
-            killed = self._find_killer(error.key) or error
-            where = self._where(killed.key, [*calls, *self._unfinished])
-            raise ClusterError(f"{where} {killed}" if where else str(killed)) from None
+            loaded = {self._handle(unit): unit for unit in self._loaded}
+            search = KillerSearch(self.executor, self.source, self._groups)
+            raise search.explain(error, [*calls, *self._unfinished], loaded) from None
         self._read |= zip(groups, handles, strict=True)
         self._loaded.update(ahead)
         return results
-
-    def _find_killer(self, key: str) -> KilledCallError | None:
-        """If the task read several units, read each of them alone, and return the error of the one that fails."""
-        parts = self._parts_read_by(key)
-        for task in (self._parts_of_units[part][1].task for part in parts if len(parts) > 1):
-            try:
-                self.executor.compute([Call(f"{task.key}-alone", get_sync, (dict(task.__dask_graph__()), task.key))])
-            except KilledCallError as error:
-                return error
-        return None
-
-    @cached_property
-    def _parts_of_units(self) -> list[tuple[int, Unit]]:
-        """The units, or the parts of units that are joined, each with the number of its unit."""
-        return [(number, part) for number, unit in enumerate(self.source.units) for part in unit.parts or (unit,)]
-
-    def _parts_in(self, units: Container[int]) -> list[int]:
-        return [i for i, (unit, _) in enumerate(self._parts_of_units) if unit in units]
-
-    def _parts_read_by(self, key: str) -> list[int]:
-        """The parts of units, by number, that the task of this key reads."""
-        first = next((i for i, (_, part) in enumerate(self._parts_of_units) if key.startswith(part.task.key)), None)
-        if first is None:
-            return []
-        return self._parts_in(self._groups[self._parts_of_units[first][0]]) if "-to-" in key else [first]
-
-    def _where(self, key: str, calls: Sequence[Call]) -> str | None:
-        """Describe the unit that the call or the read of this key works on; of a joined unit, its first part."""
-        numbers, units = self._parts_read_by(key), list[int]()
-        for call in calls:
-            if key.startswith(call.key):
-                if call.function is sum_nodes:
-                    units += [piece.range.unit for _, lists in call.args[-1] for some in lists for _, piece in some]
-                else:
-                    handles = [item[0] for item in call.args[-1]]
-                    units += [unit for unit in sorted(self._loaded) if self._handle(unit) in handles]
-        numbers += chain.from_iterable(self._parts_in((unit,)) for unit in units)
-        if not numbers:
-            return None
-        number = numbers[0]
-        unit = self._parts_of_units[number][1]
-        first = sum(other.n_rows for _, other in self._parts_of_units[:number])
-        size = unit.n_rows * self.source.n_in * np.dtype(self.source.dtype).itemsize
-        others = len(set(numbers)) - 1
-        or_one = f", or one of {others} other parts that the same task reads," if others else ""
-        return (
-            f"{unit.name}, rows {first + 1:,} to {first + unit.n_rows:,} of the source (about {format_bytes(size)} "
-            f"when they are read){or_one} cannot be worked on."
-        )
 
     def block(self, piece: RowSlice) -> Handle:
         """The handle of the block that has a piece; its unit must have been read."""

@@ -37,9 +37,8 @@ class SerialExecutor(Executor):
         ahead: Sequence[Delayed] = (),
         read_on: Sequence[str | None] = (),  # noqa: ARG002 - there is one process
     ) -> tuple[list[Any], list[Handle]]:
-        results = [retry(_bind(call), self.faults) for call in calls]
-        read = [retry(partial(unit.compute, scheduler=get_sync), self.faults) for unit in ahead]
-        return results, [LocalHandle(value) for value in read]
+        values = [retry(work, self.faults) for work in (*map(_bind, calls), *map(_bind_read, ahead))]
+        return values[: len(calls)], [LocalHandle(value) for value in values[len(calls) :]]
 
 
 class ThreadsExecutor(Executor):
@@ -70,23 +69,26 @@ class ThreadsExecutor(Executor):
         ahead: Sequence[Delayed] = (),
         read_on: Sequence[str | None] = (),  # noqa: ARG002 - there is one process
     ) -> tuple[list[Any], list[Handle]]:
-        if not ahead:  # a round: Dask would take milliseconds to find that no call depends on another
-            return retry(partial(self._at_once, [_bind(call) for call in calls]), self.faults), []
-        # Functions without arguments: Dask then has nothing to hash, copy or traverse.
-        tasks = [delayed(_bind(call), name=f"run-{call.key}", traverse=False) for call in calls]
-        units = [task(dask_key_name=call.key) for task, call in zip(tasks, calls, strict=True)]
-        values = retry(
-            partial(compute_by_threads, *units, *ahead, threads=self.slots, traverse=False),
-            self.faults,
-        )
-        return list(values[: len(units)]), [LocalHandle(value) for value in values[len(units) :]]
+        # Each call is retried alone, so the results of the others stay.
+        works = [partial(retry, _bind(call), self.faults) for call in calls]
+        if all(len(unit.__dask_graph__()) == 1 for unit in ahead):
+            # Dask would take milliseconds to find that no call depends on another.
+            values = self._at_once([*works, *(partial(retry, _bind_read(unit), self.faults) for unit in ahead)])
+        else:  # units of a collection may share tasks
+            # Functions without arguments: Dask then has nothing to hash, copy or traverse.
+            tasks = [
+                delayed(work, name=f"run-{call.key}", traverse=False)(dask_key_name=call.key)
+                for work, call in zip(works, calls, strict=True)
+            ]
+            read = partial(compute_by_threads, *tasks, *ahead, threads=self.slots, traverse=False)
+            values = list(retry(read, self.faults))
+        return values[: len(calls)], [LocalHandle(value) for value in values[len(calls) :]]
 
     def as_they_come(self, calls: Iterable[Call]) -> Generator[Any]:
         rest, begun = iter(calls), set[Future[Any]]()
         with ThreadPoolExecutor(self.slots) as pool:
             try:
                 while True:
-                    # Each call is retried alone, so the results of the others stay.
                     more = islice(rest, self.slots + 1 - len(begun))
                     begun |= {pool.submit(retry, _bind(call), self.faults) for call in more}
                     if not begun:
@@ -114,6 +116,10 @@ def _value(handle: Any) -> Any:
 
 def _bind(call: Call) -> Callable[[], Any]:
     return partial(_call, call.function, *(resolve(arg, _value) for arg in call.args))
+
+
+def _bind_read(unit: Delayed) -> Callable[[], Any]:
+    return partial(get_sync, dict(unit.__dask_graph__()), unit.key)
 
 
 def _call(function: Callable[..., Any], *args: Any) -> Any:

@@ -49,6 +49,17 @@ def fail_twice(folder, error):
     return 42
 
 
+def failing_unit(folder):
+    """What a source gives to be read ahead, from a disk that fails twice."""
+    read = dask.delayed(lambda: (fail_twice(str(folder), OSError),), pure=True)
+    return read(dask_key_name=f"fail-{folder.parent.name}")
+
+
+def failing_chunk(folder):
+    """The same of a Dask collection: several tasks."""
+    return dask.delayed(tuple, pure=True)(failing_unit(folder), dask_key_name=f"chunk-of-{folder.parent.name}")
+
+
 def vanish():
     os._exit(7)
 
