@@ -180,14 +180,20 @@ def one_a_row(values: Any, what: str, several: bool = False) -> NDArray[Any] | N
     if values is None:
         return None
     try:
-        flat = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+        array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     except RuntimeError as error:  # of an array that numpy cannot take
         raise DataError(f"{what} is of type {type(values).__name__}: {error}") from None
-    if flat.ndim == 2 and flat.shape[1] == 1:
-        flat = flat[:, 0]
-    if flat.ndim != 1 and not (several and flat.ndim == 2 and flat.shape[1]):
-        raise DataError(f"{what} has the shape {flat.shape}; one value per row is needed.")
+    flat: NDArray[Any] = flatten(array, what, several)
     return flat
+
+
+def flatten(values: Any, what: str, several: bool) -> Any:
+    """An array of numpy or Dask of one value a row, or with `several` some of them; a single column becomes (n,)."""
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1 and not (several and values.ndim == 2 and values.shape[1]):
+        raise DataError(f"{what} has the shape {values.shape}; one value per row is needed.")
+    return values
 
 
 def check_beside(
@@ -201,11 +207,16 @@ def check_beside(
 
 def label_and_weight(y: Any, weight: Any, n: int) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
     """Label and weight of the n rows of X, as numpy, one for each row."""
-    parts = {"y": one_a_row(y, "y", several=True), "weight": one_a_row(weight, "weight")}
-    for what, values in parts.items():
-        if values is not None and len(values) != n:
-            raise DataError(f"X has {n} rows, but {what} has {len(values)}; both need the same number.")
-    return parts["y"], parts["weight"]
+    parts = one_a_row(y, "y", several=True), one_a_row(weight, "weight")
+    check_lengths(n, *parts)
+    return parts
+
+
+def check_lengths(n: int, y: Any, weight: Any) -> None:
+    """Refuse label and weight, arrays of numpy or Dask or None, that have not the n rows of X."""
+    for what, values in (("y", y), ("weight", weight)):
+        if values is not None and values.shape[0] != n:
+            raise DataError(f"X has {n} rows, but {what} has {values.shape[0]}; both need the same number.")
 
 
 def targets_in(y: Any) -> int:
@@ -402,14 +413,10 @@ def cut_blocks(
                 X[part],
                 None if y is None else y[part],
                 None if w is None else w[part],
-                None if raw.kept is None else _slice_rows(raw.kept, first, n),
+                # A slice would carry the whole table along whenever it is sent.
+                raw.kept if raw.kept is None or len(rows) == 1 else filter_rows(raw.kept, np.arange(first, first + n)),
                 marks=None if raw.marks is None else raw.marks[part],
             )
         )
         first += n
     return tuple(blocks)
-
-
-def _slice_rows(table: pa.Table, first: int, n: int) -> pa.Table:
-    # A slice would carry the whole table along whenever it is sent.
-    return table if n == table.num_rows else filter_rows(table, np.arange(first, first + n))

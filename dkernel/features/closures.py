@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.features.base import FeatureMap
-from dkernel.features.dense_maps import PlainMap, WholeMap, same_dtype
+from dkernel.features.dense_maps import InnerMap, WholeMap, same_dtype
 from dkernel.kernels import Kernel, Linear, Normalized, Weighted
 
 
@@ -47,7 +47,7 @@ class ImageMap(WholeMap):
         return out
 
 
-class WeightedMap(PlainMap):
+class WeightedMap(InnerMap):
     """φ(x) = f(x) inner(x): the map of f(x) f(z) k(x, z).
 
     Parameters
@@ -72,19 +72,11 @@ class WeightedMap(PlainMap):
         self.kernel, self.inner, self.n_in, self.n_components = kernel, inner, inner.n_in, inner.n_components
         self._weights = kernel._weights
 
-    @property
-    def groups(self) -> tuple[tuple[int, int, int], ...]:
-        return self.inner.groups
-
-    @property
-    def whitening(self) -> float:
-        return float(self.inner.whitening)
-
     def rows(self, X: NDArray) -> Any:
-        return self.inner.rows(X), self._weights(X.astype(np.float64)).astype(np.float32)[:, None]
+        return super().rows(X), self._weights(X.astype(np.float64)).astype(np.float32)[:, None]
 
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
-        self.inner.fill(rows[0], first, out)
+        super().fill(rows[0], first, out)
         out *= rows[1]
 
     def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:

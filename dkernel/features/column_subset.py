@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
 from dkernel.features.base import FeatureMap
-from dkernel.features.dense_maps import PlainMap
+from dkernel.features.dense_maps import InnerMap
 from dkernel.kernels import Kernel
 
 
-class SelectedMap(PlainMap):
+class SelectedMap(InnerMap):
     """φ(x) = inner(x at some places).
 
     Parameters
@@ -40,25 +40,17 @@ class SelectedMap(PlainMap):
         self.kernel, self.inner, self.places, self.n_in = kernel, inner, places, n_in
         self.n_components = inner.n_components
 
-    @property
-    def groups(self) -> tuple[tuple[int, int, int], ...]:
-        return self.inner.groups
-
-    @property
-    def whitening(self) -> float:
-        return float(self.inner.whitening)
+    def _select(self, X: NDArray) -> NDArray:
+        return np.ascontiguousarray(X[:, self.places])
 
     def rows(self, X: NDArray) -> Any:
-        return self.inner.rows(np.ascontiguousarray(X[:, self.places]))
-
-    def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
-        self.inner.fill(rows, first, out)
+        return super().rows(self._select(X))
 
     def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
-        return self.inner.components(np.ascontiguousarray(X[:, self.places]), dtype)
+        return self.inner.components(self._select(X), dtype)
 
     def wide_scores(self, X: NDArray, coef: NDArray[np.float64], scaled: Callable[[Any], Any]) -> NDArray[np.float64]:
-        return self.inner.wide_scores(X, coef, lambda rows: np.ascontiguousarray(scaled(rows)[:, self.places]))
+        return self.inner.wide_scores(X, coef, lambda rows: self._select(scaled(rows)))
 
     @property
     def text(self) -> str:

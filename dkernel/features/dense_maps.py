@@ -89,6 +89,26 @@ def _as_json(value: Any) -> Any:
     return [_as_json(each) for each in value] if isinstance(value, list | tuple) else value
 
 
+class InnerMap(PlainMap):
+    """A map that changes the rows or the components of another, its `inner`."""
+
+    inner: FeatureMap
+
+    @property
+    def groups(self) -> tuple[tuple[int, int, int], ...]:
+        return self.inner.groups
+
+    @property
+    def whitening(self) -> float:
+        return float(self.inner.whitening)
+
+    def rows(self, X: NDArray) -> Any:
+        return self.inner.rows(X)
+
+    def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
+        self.inner.fill(rows, first, out)
+
+
 class TiledMap(PlainMap):
     """A map that writes any group of its columns by itself."""
 

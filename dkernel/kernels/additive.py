@@ -33,10 +33,7 @@ class AdditiveChi2(Kernel):
     array([[1.5]])
     """
 
-    @property
-    def nonnegative(self) -> bool:
-        """Always."""
-        return True
+    nonnegative = True
 
     def _check(self, X: F64) -> F64:
         if (X < 0).any():

@@ -36,7 +36,6 @@ class Composite(Kernel):
         """Make this combination of other members."""
 
     def bind(self, rule: GammaRule) -> Kernel:
-        """Bind each member."""
         return self._rebuild(tuple(member.bind(rule) for member in self.members)) if self.placeholders else self
 
     def bind_columns(self, names: Sequence[str]) -> Kernel:
@@ -58,17 +57,14 @@ class Composite(Kernel):
 
     @property
     def takes_sparse(self) -> bool:
-        """True if all members do."""
         return all(member.takes_sparse for member in self.members)
 
     @property
     def nonnegative(self) -> bool:
-        """True if a member is."""
         return any(member.nonnegative for member in self.members)
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Words of the members, in their order."""
         return tuple(name for member in self.members for name in member.column_names)
 
     @property
@@ -79,12 +75,10 @@ class Composite(Kernel):
 
     @property
     def shift_invariant(self) -> bool:
-        """True if all members are."""
         return all(member.shift_invariant for member in self.members)
 
     @property
     def placeholders(self) -> tuple[str, ...]:
-        """Words of the members, in their order."""
         return tuple(word for member in self.members for word in member.placeholders)
 
 
@@ -122,14 +116,12 @@ class Combination(Composite):
 
     @property
     def members(self) -> tuple[Kernel, ...]:
-        """The terms or factors."""
         return self.kernels
 
     def _rebuild(self, members: tuple[Kernel, ...]) -> Kernel:
         return type(self)(members)
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """The members' columns, folded."""
         return FoldedColumns([kernel.columns(Z) for kernel in self.kernels], self.fold)
 
     def _values(self, X: F64, Z: F64) -> F64:
@@ -158,7 +150,6 @@ class Sum(Combination, operator="+"):
         return " + ".join(map(repr, self.kernels))
 
     def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
-        """Those of all terms."""
         terms = [kernel.wide_columns(Z) for kernel in self.kernels]
         return tuple(columns for term in terms for columns in term) if all(terms) else ()
 
@@ -221,19 +212,16 @@ class Scaled(Composite, operator="scale"):
 
     @property
     def members(self) -> tuple[Kernel, ...]:
-        """The kernel alone."""
         return (self.kernel,)
 
     def _rebuild(self, members: tuple[Kernel, ...]) -> Kernel:
         return Scaled(self.weight, members[0])
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """The kernel's columns, multiplied."""
         part, weight = self.kernel.columns(Z), np.float32(self.weight)
         return ChangedColumns(part, lambda values: np.multiply(values, weight, out=values), part.quick)
 
     def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
-        """The kernel's columns, multiplied."""
         parts = self.kernel.wide_columns(Z)
         return tuple(replace(columns, weight=self.weight * columns.weight) for columns in parts)
 

@@ -52,7 +52,6 @@ class Linear(Kernel):
 
     @property
     def takes_sparse(self) -> bool:
-        """True without a matrix A."""
         return self.A is None
 
     @cached_property
@@ -84,7 +83,6 @@ class Linear(Kernel):
         return DotColumns(self._partners(self._landmarks(Z)))
 
     def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
-        """Products alone."""
         return product_columns("power 1", self._partners(Z))
 
     def _partners(self, Z: F64) -> F64:
@@ -116,16 +114,12 @@ class Polynomial(Kernel):
 
     degree: int = 3
     c: float = 1.0
+    takes_sparse = True
 
     def __post_init__(self) -> None:
         why = "with a negative constant the kernel is not positive semi-definite"
         object.__setattr__(self, "degree", at_least_one("Polynomial", "degree", self.degree))
         object.__setattr__(self, "c", nonnegative("Polynomial", "c", self.c, why))
-
-    @property
-    def takes_sparse(self) -> bool:
-        """Always."""
-        return True
 
     def _values(self, X: F64, Z: F64) -> F64:
         values: F64 = X @ Z.T
@@ -139,11 +133,9 @@ class Polynomial(Kernel):
         return values
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """One sgemm and a power a tile."""
         return DotColumns(self._landmarks(Z), self.degree, self.c)
 
     def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
-        """Products, and a power of each, up to some degree."""
         return product_columns(f"power {self.degree}", Z, self.c)
 
 
@@ -174,16 +166,12 @@ class ArcCosine(Kernel):
     """
 
     order: int = 1
+    takes_sparse = True
 
     def __post_init__(self) -> None:
         if isinstance(self.order, bool) or self.order not in (0, 1):
             raise RecipeError(f"ArcCosine was given order={self.order!r}; 0 (steps) or 1 (ramps) is needed.")
         object.__setattr__(self, "order", int(self.order))
-
-    @property
-    def takes_sparse(self) -> bool:
-        """Always."""
-        return True
 
     def _values(self, X: F64, Z: F64) -> F64:
         same = X is Z

@@ -24,17 +24,13 @@ class OfFunction(Kernel):
 
     function: Callable[..., Any] | str = field(hash=False)
     name: str | None = None
+    domain = "any"  # float64 blocks (n, p), or objects (n,)
 
     def __post_init__(self) -> None:
         fill_name(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
-
-    @property
-    def domain(self) -> str:
-        """Input of the function: float64 blocks (n, p), or objects (n,)."""
-        return "any"
 
     def _check(self, values: Any, shape: tuple[int, int | None]) -> F64:
         values = np.array(values, dtype=np.float64)

@@ -41,11 +41,7 @@ class LengthKernel(Stationary):
 
     width: ClassVar[str] = "length"
     length: float | str
-
-    @property
-    def takes_sparse(self) -> bool:
-        """True for all functions of the Euclidean distance."""
-        return True
+    takes_sparse = True  # as all functions of the Euclidean distance
 
     def _of_gamma(self, gamma: float) -> float:
         return math.sqrt(0.5 / gamma)
@@ -64,47 +60,6 @@ class LengthKernel(Stationary):
         distance = l2(X, Z, length, DISTANCE_TOLERANCE)
         distance /= length
         return distance
-
-
-@dataclass(frozen=True)
-class Exponential(LengthKernel):
-    """Exponential kernel k(x, z) = exp(-‖x - z‖ / length) of the Euclidean distance.
-
-    It is Matern with ν = 1/2. Its frequencies are z / (length |g|), z and g normal: multivariate Cauchy.
-
-    Parameters
-    ----------
-    length : float or str, default="auto"
-        Length scale, positive, or a word that a fit replaces by a number.
-
-    See Also
-    --------
-    Laplacian : The same function of the L1 distance.
-    Matern : The family that it belongs to.
-
-    Examples
-    --------
-    >>> Exponential(length=5.0)(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0]])).round(6)
-    array([[0.367879]])
-    """
-
-    length: float | str = "auto"
-
-    def _values(self, X: F64, Z: F64) -> F64:
-        values = self._distance(X, Z)
-        np.negative(values, out=values)
-        return np.exp(values, out=values)
-
-    def _law(self, p: int) -> laws.Law:
-        return mixtures.MixtureLaw(p, mixtures.inverse_gamma_root(0.5, self._number))
-
-    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """One sgemm, near pairs again one by one, and one pass of a square root and an exp2."""
-        return DecayColumns(self._landmarks(Z), self._number, 1.0, 0.0, 0.0, sharp=True)
-
-    def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
-        """Squared distances as products, and a square root and an exp2 of each."""
-        return distance_columns("exponential", Z, LOG2_E / self._number)
 
 
 @dataclass(frozen=True)
@@ -177,9 +132,34 @@ class Matern(LengthKernel):
         return TabulatedColumns(self._landmarks(Z), self._number, slope, profile, sharp=self.nu < 1.5)
 
     def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
-        """The closed forms for ν = 1/2, 3/2, 5/2."""
         function = {0.5: "exponential", 1.5: "matern3", 2.5: "matern5"}.get(self.nu, "none")
         return distance_columns(function, Z, math.sqrt(2 * self.nu) * LOG2_E / self._number)
+
+
+@dataclass(frozen=True)
+class Exponential(Matern):
+    """Exponential kernel k(x, z) = exp(-‖x - z‖ / length) of the Euclidean distance.
+
+    It is Matern with ν = 1/2. Its frequencies are z / (length |g|), z and g normal: multivariate Cauchy.
+
+    Parameters
+    ----------
+    length : float or str, default="auto"
+        Length scale, positive, or a word that a fit replaces by a number.
+
+    See Also
+    --------
+    Laplacian : The same function of the L1 distance.
+    Matern : The family that it belongs to.
+
+    Examples
+    --------
+    >>> Exponential(length=5.0)(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0]])).round(6)
+    array([[0.367879]])
+    """
+
+    nu: ClassVar[float] = 0.5  # type: ignore[misc]
+    length: float | str = "auto"
 
 
 def _bessel(nu: float, a: F64) -> F64:
@@ -241,11 +221,9 @@ class RationalQuadratic(LengthKernel):
         return mixtures.MixtureLaw(p, mixtures.gamma_root(self.alpha, self.alpha * self._number**2))
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """One sgemm, a logarithm and an exp2 a tile; a reciprocal where alpha is 1."""
         return RationalColumns(self._landmarks(Z), self._number * math.sqrt(2 * self.alpha), self.alpha)
 
     def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
-        """Squared distances as products, and a power of the reciprocal of each, of some whole alpha."""
         return distance_columns(f"rational {self.alpha:g}", Z, 1 / (self._number * math.sqrt(2 * self.alpha)))
 
 
@@ -282,11 +260,9 @@ class Cauchy(LengthKernel):
         return mixtures.MixtureLaw(p, mixtures.gamma_root(1.0, 0.5 * self._number**2))
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """One sgemm and a reciprocal a tile."""
         return RationalColumns(self._landmarks(Z), self._number, 1.0)
 
     def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
-        """Squared distances as products, and a reciprocal of each."""
         return distance_columns("rational 1", Z, 1 / self._number)
 
 
@@ -312,16 +288,8 @@ class ProductCauchy(LengthKernel):
     """
 
     length: float | str = "auto"
-
-    @property
-    def takes_sparse(self) -> bool:
-        """False: the kernel looks at one column after the other."""
-        return False
-
-    @property
-    def is_product(self) -> bool:
-        """Always."""
-        return True
+    takes_sparse = False  # the kernel looks at one column after the other
+    is_product = True
 
     def _values(self, X: F64, Z: F64) -> F64:
         length = self._number
@@ -338,5 +306,4 @@ class ProductCauchy(LengthKernel):
         return laws.IndependentLaw(p, mixtures.laplace_quantile(1 / self._number))
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """A loop over the columns of the data, like that of the L1 distance."""
         return CauchyProductColumns(self._landmarks(Z), self._number)

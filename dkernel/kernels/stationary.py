@@ -35,6 +35,7 @@ class Stationary(Kernel):
     metric: ClassVar[str] = "l2"
     width: ClassVar[str] = "gamma"
     """Name of the field that holds the width."""
+    shift_invariant = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, self.width, number_or_word(type(self).__name__, self.width, self._given_width))
@@ -44,13 +45,7 @@ class Stationary(Kernel):
         return getattr(self, self.width)
 
     @property
-    def shift_invariant(self) -> bool:
-        """Always."""
-        return True
-
-    @property
     def placeholders(self) -> tuple[str, ...]:
-        """The word that stands for the width, if one does."""
         return (self._given_width,) if isinstance(self._given_width, str) else ()
 
     def bind(self, rule: GammaRule) -> Kernel:
@@ -115,12 +110,10 @@ class Gaussian(Stationary):
 
     @property
     def takes_sparse(self) -> bool:
-        """True with one gamma for all features."""
         return not isinstance(self.gamma, tuple)
 
     @property
     def is_product(self) -> bool:
-        """True with one gamma for all features."""
         return not isinstance(self.gamma, tuple)
 
     def _factors(self, p: int) -> F64 | None:
@@ -152,13 +145,11 @@ class Gaussian(Stationary):
         return laws.NormalLaw(p, math.sqrt(2) * (math.sqrt(self._number) if factors is None else factors))
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """One sgemm and an exp2 a tile."""
         Z = self._landmarks(Z)
         factors = self._factors(Z.shape[1])
         return GaussianColumns(Z, self._number if factors is None else factors**2)
 
     def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
-        """Exponents as products, and an exp2 of each."""
         factors = self._factors(Z.shape[1])
         return distance_columns(
             "gaussian", Z, math.sqrt(LOG2_E) * (math.sqrt(self._number) if factors is None else factors)
@@ -190,11 +181,7 @@ class Laplacian(Stationary):
     metric: ClassVar[str] = "l1"
 
     gamma: float | str = "auto"
-
-    @property
-    def is_product(self) -> bool:
-        """Always."""
-        return True
+    is_product = True
 
     def _values(self, X: F64, Z: F64) -> F64:
         values = l1(X, Z)
@@ -205,5 +192,4 @@ class Laplacian(Stationary):
         return laws.IndependentLaw(p, laws.cauchy_quantile(self._number))
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """A tile of L1 distances, and an exp2."""
         return LaplacianColumns(self._landmarks(Z), self._number)

@@ -29,13 +29,10 @@ MOST_DENSE_PARTS = 4096  # parts of all landmarks together, up to which their co
 class CountKernel(Kernel):
     """The inner product of counts: each object is a bag of parts, and has a feature for each part there is."""
 
+    domain = "objects"  # one object a row
+
     def _parts(self, value: Any) -> Iterable[Any]:
         raise NotImplementedError
-
-    @property
-    def domain(self) -> str:
-        """Rows of one object each."""
-        return "objects"
 
     def _counts(self, X: NDArray[Any], places: dict[Any, int]) -> scipy.sparse.csr_array:
         """Counts (n, parts); `places` gets the parts that it does not have."""
@@ -48,7 +45,6 @@ class CountKernel(Kernel):
         return _sparse(bags, columns, len(places))
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """The counts of the landmarks, made once, and those of each tile of rows."""
         places: dict[Any, int] = {}
         return CountColumns(self._counts(self._landmarks(Z), places), places, self._parts)
 
@@ -94,7 +90,6 @@ class CountColumns(LandmarkColumns):
         self._landmarks = [b.toarray() if len(places) <= MOST_DENSE_PARTS else b.tocsr() for b in blocks]
 
     def rows(self, X: Any) -> scipy.sparse.csr_array:
-        """The counts of the parts that landmarks have, (r, parts)."""
         known = self._places
         seen: dict[int, Counter[Any]] = {}  # the rows that fill a short tile are one row again and again
         for value in X:
@@ -190,7 +185,6 @@ class SetKernel(CountKernel):
         return set(value.split() if isinstance(value, str) else value)
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """Counts of sets, values of bags of points."""
         return super().columns(Z) if self.kernel is None else PlainColumns(self._landmarks(Z), self._values)
 
     def _points(self, X: NDArray[Any]) -> tuple[F64, NDArray[np.intp]]:

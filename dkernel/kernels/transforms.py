@@ -39,7 +39,6 @@ class UnaryKernel(Composite):
 
     @property
     def members(self) -> tuple[Kernel, ...]:
-        """The kernel that it is made of."""
         return (self.kernel,)
 
     def __repr__(self) -> str:
@@ -57,7 +56,6 @@ class WeightedKernel(UnaryKernel):
         """Weight of each row of a block, (n,)."""
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """The kernel's columns, times the weights of rows and landmarks."""
         return WeightedColumns(self.kernel.columns(Z), self._weights, self._landmarks(Z))
 
     def _values(self, X: F64, Z: F64) -> F64:
@@ -109,7 +107,6 @@ class PowerSeries(UnaryKernel):
         return f"PowerSeries({self.kernel!r}, {list(self.coefficients)!r})"
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """The kernel's columns, and Horner's scheme in place."""
         return ChangedColumns(self.kernel.columns(Z), self._sum_in_place)
 
     def _sum_in_place(self, values: NDArray[np.floating]) -> None:
@@ -153,7 +150,6 @@ class Exp(UnaryKernel):
     kernel: Kernel
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """The kernel's columns, and an exponential in place."""
         return ChangedColumns(self.kernel.columns(Z), lambda values: np.exp(values, out=values))
 
     def _values(self, X: F64, Z: F64) -> F64:
@@ -244,6 +240,8 @@ class Weighted(WeightedKernel):
     kernel: Kernel
     function: Callable[..., Any] | str = field(hash=False)
     name: str | None = field(default=None, repr=False)
+    shift_invariant = False  # the weight is a function of x itself
+    takes_sparse = False  # the function takes a table
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -252,18 +250,7 @@ class Weighted(WeightedKernel):
     def __repr__(self) -> str:
         return f"Weighted({self.kernel!r}, {self.name!r})"
 
-    @property
-    def shift_invariant(self) -> bool:
-        """False: the weight is a function of x itself."""
-        return False
-
-    @property
-    def takes_sparse(self) -> bool:
-        """False: the function takes a table."""
-        return False
-
     def _weights(self, X: F64) -> F64:
-        """f of each row."""
         weights = np.asarray(self.function(X), dtype=np.float64)  # type: ignore[operator]
         if weights.shape != (len(X),):
             raise DataError(
@@ -328,6 +315,8 @@ class Selection(UnaryKernel, operator="on"):
     kernel: Kernel
     names: tuple[str, ...] | tuple[int, ...]
     at: tuple[int, ...] | None = None
+    domain = "any"  # a table of numbers, or one of objects of which these columns are what the kernel wants
+    takes_sparse = False  # the selected columns are few enough to be dense
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -353,19 +342,8 @@ class Selection(UnaryKernel, operator="on"):
         return f"{inner}.on({list(self.names)!r}{bound})"
 
     @property
-    def domain(self) -> str:
-        """A table of numbers, or one of objects of which these columns are what the kernel wants."""
-        return "any"
-
-    @property
     def column_names(self) -> tuple[str, ...]:
-        """The names without a position."""
         return (*(self.names if self.at is None else ()), *self.kernel.column_names)
-
-    @property
-    def takes_sparse(self) -> bool:
-        """False: the selected columns are few enough to be dense."""
-        return False
 
     def bind_columns(self, names: Sequence[str]) -> Kernel:
         """The kernel with the positions of its names among `names`."""
@@ -397,11 +375,9 @@ class Selection(UnaryKernel, operator="on"):
         return self.kernel.wants([str(name) for name in columns]) if there else {}
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """The kernel's columns of the selected columns."""
         return SelectedColumns(self.kernel.columns(self._part(self._landmarks(Z))), self._part)
 
     def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
-        """The kernel's columns of the selected columns."""
         return tuple(columns.behind(self._part) for columns in self.kernel.wide_columns(self._part(Z)))
 
     @property

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.numerics.fused.shapes import EXP2
-from dkernel.numerics.loops import FLAGS, compile_loop, instruction
+from dkernel.numerics.loops import FLAGS, compile_loop
+from dkernel.numerics.tiling import exp2_of
 
 STRETCH = 128  # pairs that are looked through together before any of them is computed again
-
-_float_from_bits = instruction("float_from_bits")
 
 
 @compile_loop("void(float32[::1], float32, float32)")
@@ -21,16 +19,7 @@ def _decay(z: Any, b: Any, c: Any) -> None:
     for i in range(z.size):
         s = min(max(z[i], np.float32(0.0)), np.float32(126.0 * 126.0))
         t = np.sqrt(s)
-        u = -t
-        k = np.rint(u)
-        f = u - k
-        r = EXP2[4] + f * EXP2[5]
-        r = EXP2[3] + f * r
-        r = EXP2[2] + f * r
-        r = EXP2[1] + f * r
-        r = EXP2[0] + f * r
-        r = r * _float_from_bits((np.int32(k) + np.int32(127)) << np.int32(23))
-        z[i] = r * (np.float32(1.0) + b * t + c * s)
+        z[i] = exp2_of(-t) * (np.float32(1.0) + b * t + c * s)
 
 
 @compile_loop("void(float32[:, ::1], float32[:, ::1], float32[::1], float32[::1], float32[:, ::1])")

@@ -12,11 +12,12 @@ from functools import cached_property
 from typing import Any, NoReturn, overload
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError
 from dkernel.numerics.loops import compile_loop
-from dkernel.numerics.validation import RowDescriber
+from dkernel.numerics.validation import RowDescriber, explain_number
 
 WIDE_COLUMNS = 4096
 """Rows of a sparse matrix of more columns than this stay sparse; of fewer they become dense a chunk at a time."""
@@ -108,13 +109,14 @@ class SparseRows:
             csr = csr.astype(np.float64)
         csr.sum_duplicates()
         csr.eliminate_zeros()
-        width = int(csr.shape[1])
-        return cls(csr.data, csr.indices.astype(np.int32, copy=False), csr.indptr.astype(np.int64), width)
+        return cls._of_sorted(csr)
+
+    @classmethod
+    def _of_sorted(cls, csr: Any) -> "SparseRows":
+        return cls(csr.data, csr.indices.astype(np.int32, copy=False), csr.indptr.astype(np.int64), int(csr.shape[1]))
 
     def tocsr(self) -> Any:
         """The rows as a scipy csr_array, on the same numbers."""
-        import scipy.sparse as sp
-
         return sp.csr_array((self.data, self.indices, self.starts), shape=self.shape)
 
     def __len__(self) -> int:
@@ -152,11 +154,7 @@ class SparseRows:
             stop = max(first, stop)
             at = slice(int(self.starts[first]), int(self.starts[stop]))
             return SparseRows(self.data[at], self.indices[at], self.starts[first : stop + 1] - at.start, self.width)
-        chosen = np.arange(len(self))[rows]
-        n = np.diff(self.starts)[chosen]
-        starts = np.concatenate([[0], np.cumsum(n)]).astype(np.int64)
-        at_ = np.repeat(self.starts[chosen] - starts[:-1], n) + np.arange(starts[-1])
-        return SparseRows(self.data[at_], self.indices[at_], starts, self.width)
+        return self._of_sorted(self.tocsr()[rows])
 
     def take(self, rows: NDArray[Any], axis: int = 0) -> "SparseRows":  # noqa: ARG002 - NumPy's signature
         """The rows of these numbers, as NumPy's `take` along axis 0."""
@@ -197,6 +195,11 @@ class SparseRows:
         """The rows themselves: nothing changes them."""
         return self
 
+    @property
+    def row_numbers(self) -> NDArray[np.int64]:
+        """The row of each stored number."""
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
     @cached_property
     def squares(self) -> NDArray[np.float64]:
         """|x|^2 of every row, (n,)."""
@@ -225,15 +228,14 @@ class SparseRows:
         used, first = np.unique(self.indices[order], return_index=True)
         position = np.full(self.width, -1, np.int32)
         position[used] = np.arange(len(used), dtype=np.int32)
-        rows = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.starts))[order]
+        rows = self.row_numbers.astype(np.int32)[order]
         return position, np.append(first, len(order)).astype(np.int64), rows, self.data[order].astype(np.float64)
 
     def fold(self) -> NDArray[np.float64]:
         """Sums of the columns j, j + FOLDED_COLUMNS, ... with signs of their own, float64 (n, FOLDED_COLUMNS)."""
         out = np.zeros((len(self), FOLDED_COLUMNS))
-        row = np.repeat(np.arange(len(self)), np.diff(self.starts))
         sign = 1.0 - 2.0 * ((self.indices.astype(np.uint32) * np.uint32(2654435761)) >> np.uint32(31))
-        np.add.at(out, (row, self.indices % FOLDED_COLUMNS), sign * self.data)
+        np.add.at(out, (self.row_numbers, self.indices % FOLDED_COLUMNS), sign * self.data)
         return out
 
     def largest(self) -> NDArray[np.float32]:
@@ -282,21 +284,14 @@ def as_sparse(X: Any, columns: Sequence[str], dtype: str, describe: RowDescriber
     if X.dtype.kind not in "fiub":
         raise DataError(f"The features at {describe(0)} are of type {X.dtype}; numbers are needed.")
     if not isinstance(X, SparseRows):
-        import scipy.sparse as sp
-
         X = SparseRows.of(X if hasattr(X, "tocsr") else sp.csr_array(np.asarray(X)))
     with np.errstate(over="ignore", invalid="ignore"):
         rows: SparseRows = X.with_data(np.ascontiguousarray(X.data, dtype=dtype))
     bad = np.flatnonzero(~np.isfinite(rows.data))
     if len(bad):
         row, column = int(np.searchsorted(rows.starts, bad[0], side="right")) - 1, int(rows.indices[bad[0]])
-        name, value = columns[column], X.data[bad[0]]
-        why = f"too large for {dtype}" if np.isfinite(value) else "not finite"
-        more = f" (and {len(bad) - 1} more in this block)" if len(bad) > 1 else ""
-        raise DataError(
-            f"{describe(row)}, column {name!r}: the value {value} is {why}{more}. Every feature must be a number, "
-            "neither NaN nor infinite: remove or fill these rows."
-        )
+        where = f"{describe(row)}, column {columns[column]!r}"
+        raise DataError(explain_number(where, X.data[bad[0]], dtype, len(bad) - 1))
     return rows
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics.fused.shapes import COSINE, EXP2, SINE
-from dkernel.numerics.loops import compile_loop, instruction
+from dkernel.numerics.loops import compile_loop, inner, instruction
 from dkernel.numerics.rows import pad
 
 # The shape of a tile is part of the bits of every result: constant, and 512 KiB, which common L2 caches hold.
@@ -30,31 +30,41 @@ LINE = 16  # float32 numbers of a line of the caches
 _float_from_bits = instruction("float_from_bits")
 
 
+@inner()
+def exp2_of(u: Any) -> Any:
+    """2^u of an exponent from -126 to 0."""
+    k = np.rint(u)
+    f = u - k
+    r = EXP2[4] + f * EXP2[5]
+    r = EXP2[3] + f * r
+    r = EXP2[2] + f * r
+    r = EXP2[1] + f * r
+    r = EXP2[0] + f * r
+    return r * _float_from_bits((np.int32(k) + np.int32(127)) << np.int32(23))
+
+
+@inner()
+def _cosine(s: Any) -> Any:
+    """cos(2 pi f) of s = f²."""
+    c = COSINE[5] + s * COSINE[6]
+    c = COSINE[4] + s * c
+    c = COSINE[3] + s * c
+    c = COSINE[2] + s * c
+    c = COSINE[1] + s * c
+    return COSINE[0] + s * c
+
+
 @compile_loop("void(float32[::1])")
 def _exp2(z: Any) -> None:
     for i in range(z.size):
-        u = max(min(z[i], np.float32(0.0)), np.float32(-126.0))
-        k = np.rint(u)
-        f = u - k
-        r = EXP2[4] + f * EXP2[5]
-        r = EXP2[3] + f * r
-        r = EXP2[2] + f * r
-        r = EXP2[1] + f * r
-        r = EXP2[0] + f * r
-        z[i] = r * _float_from_bits((np.int32(k) + np.int32(127)) << np.int32(23))
+        z[i] = exp2_of(max(min(z[i], np.float32(0.0)), np.float32(-126.0)))
 
 
 @compile_loop("void(float32[::1])")
 def _cos_turns(z: Any) -> None:
     for i in range(z.size):
         f = z[i] - np.rint(z[i])
-        s = f * f
-        r = COSINE[5] + s * COSINE[6]
-        r = COSINE[4] + s * r
-        r = COSINE[3] + s * r
-        r = COSINE[2] + s * r
-        r = COSINE[1] + s * r
-        z[i] = COSINE[0] + s * r
+        z[i] = _cosine(f * f)
 
 
 @compile_loop("void(float32[:, ::1])")
@@ -62,17 +72,12 @@ def _sincos_turns(z: Any) -> None:
     for i in range(z.shape[1]):
         f = z[0, i] - np.rint(z[0, i])
         s = f * f
-        c = COSINE[5] + s * COSINE[6]
-        c = COSINE[4] + s * c
-        c = COSINE[3] + s * c
-        c = COSINE[2] + s * c
-        c = COSINE[1] + s * c
         q = SINE[4] + s * SINE[5]
         q = SINE[3] + s * q
         q = SINE[2] + s * q
         q = SINE[1] + s * q
         q = SINE[0] + s * q
-        z[0, i] = COSINE[0] + s * c
+        z[0, i] = _cosine(s)
         z[1, i] = f * q
 
 

@@ -61,12 +61,18 @@ def _refuse_nonfinite(X: NDArray, block: NDArray, columns: Sequence[str], descri
         return
     row, column = (int(i) for i in np.argwhere(bad)[0])
     value = X[row, column]
-    why = f"too large for {block.dtype}" if np.isfinite(value) else "not finite"
-    more = int(bad.sum()) - 1
-    raise (MissingValueError if np.isnan(value) else DataError)(
-        f"{describe(row)}, column {columns[column]!r}: the value {value} is {why}"
-        + (f" (and {more} more in this block)" if more else "")
-        + ". Every feature must be a number, neither NaN nor infinite: remove or fill these rows."
+    where = f"{describe(row)}, column {columns[column]!r}"
+    kind = MissingValueError if np.isnan(value) else DataError
+    raise kind(explain_number(where, value, block.dtype, int(bad.sum()) - 1))
+
+
+def explain_number(where: str, value: Any, dtype: Any, others: int) -> str:
+    """The words for a number that is not finite in this dtype, with the number of the others of its block."""
+    why = f"too large for {dtype}" if np.isfinite(value) else "not finite"
+    more = f" (and {others} more in this block)" if others else ""
+    return (
+        f"{where}: the value {value} is {why}{more}. Every feature must be a number, neither NaN nor infinite: remove "
+        "or fill these rows."
     )
 
 

@@ -5,7 +5,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -232,17 +232,16 @@ class BlockReader:
                 progress.advance(sum(self.source.units[unit].n_rows for unit in window))
         return statistic.finish(parts.total())
 
-    def each(self, function: Any, key: str, progress: Any, args: Any) -> list[Any]:
-        """Call function(blocks, *args(unit)) on the workers, once for every unit; return the results in order."""
-
-        return list(chain.from_iterable(self._of_groups(partial(self._calls_of_each, function, key, args), progress)))
-
     def leave_each(self, function: Any, key: str, progress: Any, args: Any, summary: Any) -> tuple[list[Handle], Any]:
-        """Leave the results of `each` on the workers as lists; return their handles and the summary of each list."""
+        """Call function(blocks, *args(unit)) on the workers, once for every unit, and leave the results there as lists.
+
+        Return the handles of the lists and the summary of each list, in order.
+        """
         handles: list[Handle] = []
 
         def calls(window: Sequence[int]) -> list[Call]:
-            self._unfinished = self._calls_of_each(function, key, args, window)
+            groups = {group[0]: [(self._handle(u), *args(u)) for u in group] for group in self._by_group(window)}
+            self._unfinished = [Call(f"{key}-{first}", call_each, (function, some)) for first, some in groups.items()]
             new = self.executor.leave(self._unfinished)
             handles.extend(new)
             return [
@@ -250,8 +249,11 @@ class BlockReader:
                 for call, handle in zip(self._unfinished, new, strict=True)
             ]
 
+        windows, summaries = self._windows_of_groups(range(len(self.source.units))), list[Any]()
         try:
-            summaries = list(chain.from_iterable(self._of_groups(calls, progress)))
+            for window, values in zip(windows, self.visit(windows, calls), strict=True):
+                summaries += chain.from_iterable(values)
+                progress.advance(sum(self.source.units[unit].n_rows for unit in window))
         except BaseException:
             self.executor.release(handles)
             raise
@@ -268,17 +270,6 @@ class BlockReader:
         reader.on_disk = True
         self.close()
         return reader
-
-    def _calls_of_each(self, function: Any, key: str, args: Any, window: Sequence[int]) -> list[Call]:
-        items = {group[0]: [(self._handle(u), *args(u)) for u in group] for group in self._by_group(window)}
-        return [Call(f"{key}-{first}", call_each, (function, some)) for first, some in items.items()]
-
-    def _of_groups(self, calls: Callable[[Sequence[int]], list[Call]], progress: Any) -> Iterator[Any]:
-        """The results of the calls of every group of units, in order."""
-        windows = self._windows_of_groups(range(len(self.source.units)))
-        for window, values in zip(windows, self.visit(windows, calls), strict=True):
-            yield from values
-            progress.advance(sum(self.source.units[unit].n_rows for unit in window))
 
     def visit(
         self,

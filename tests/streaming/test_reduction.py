@@ -1,5 +1,7 @@
 """One tree, however it is cut into tasks and whatever is held in memory."""
 
+from itertools import chain
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -124,7 +126,7 @@ def test_each_gives_every_unit_in_order(source):
     for keep in (True, False):
         executor = Counted(3)
         feed = BlockReader(executor, source, keep)
-        found = feed.each(rows, "rows", Progress("none"), lambda unit: (f"u{unit}",))
-        assert found == [(f"u{i}", unit.n_rows) for i, unit in enumerate(source.units)]
+        _, found = feed.leave_each(rows, "rows", Progress("none"), lambda unit: (f"u{unit}",), list)
+        assert list(chain.from_iterable(found)) == [(f"u{i}", unit.n_rows) for i, unit in enumerate(source.units)]
         feed.close()
         assert not executor.held

@@ -12,7 +12,7 @@ from dask.core import get_dependencies
 from dask.delayed import delayed
 from numpy.typing import NDArray
 
-from dkernel.data.block import chunk_limit, cut_evenly
+from dkernel.data.block import check_lengths, chunk_limit, cut_evenly, flatten
 from dkernel.data.collections.partitions import Partitions, make_arrays
 from dkernel.errors import DataError
 
@@ -91,14 +91,11 @@ def with_known_chunks(
     unknown = [i for i, a in enumerate(arrays) if a is not None and np.isnan(sum(a.shape))]
     if unknown:
         log.info("Chunk sizes are unknown: computing them once.")
-        shapes = compute(*(_shapes(arrays[i]) for i in unknown))
+        # The shape of every block of the first column, and of the first row.
+        shapes = compute(*(delayed([delayed(np.shape)(b) for b in arrays[i].to_delayed().ravel()]) for i in unknown))
         for i, sizes in zip(unknown, shapes, strict=True):
             arrays[i] = _with_chunks(arrays[i], sizes)
-    for what, values in zip(("y", "weight"), arrays[1:], strict=True):
-        if values is not None and values.shape[0] != arrays[0].shape[0]:
-            raise DataError(
-                f"X has {arrays[0].shape[0]} rows, but {what} has {values.shape[0]}; both need the same number."
-            )
+    check_lengths(arrays[0].shape[0], arrays[1], arrays[2])
     return arrays[0], arrays[1], arrays[2]
 
 
@@ -110,7 +107,8 @@ def as_arrays(X: Any, y: Any, weight: Any, matrix: partial[Any], width: int | No
     matrix, width : as of `as_chunks`
     """
     X, *columns = make_arrays(as_chunks(X, matrix, width), _column_chunks(y), _column_chunks(weight))
-    return [X, *(_one_a_row(values, what) for values, what in zip(columns, ("y", "weight"), strict=True))]
+    named = zip(columns, ("y", "weight"), strict=True)
+    return [X, *(None if values is None else flatten(values, what, what == "y") for values, what in named)]
 
 
 def as_chunks(values: Any, matrix: partial[Any], width: int | None = None) -> Any:
@@ -159,24 +157,8 @@ def _column_chunks(values: Any) -> Any:
     return Partitions(values, _values, np.empty(0, values.dtype if isinstance(values.dtype, np.dtype) else "O"))
 
 
-def _one_a_row(values: "da.Array | None", what: str) -> "da.Array | None":
-    if values is None:
-        return None
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != 1 and (what != "y" or values.ndim != 2):
-        raise DataError(f"{what} has the shape {values.shape}; one value per row is needed.")
-    return values
-
-
 def _values(part: Any) -> Any:
     return part.to_numpy()
-
-
-def _shapes(array: "da.Array") -> Any:
-    """Delayed: the shape of every block of the first column, and of the first row."""
-    blocks = array.to_delayed()
-    return delayed(list)([delayed(np.shape)(b) for b in blocks.ravel()])
 
 
 def _with_chunks(array: "da.Array", shapes: list[tuple[int, ...]]) -> "da.Array":

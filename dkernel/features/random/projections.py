@@ -98,7 +98,35 @@ class Projection(FromArguments, ABC):
         return Dense(arrays["frequencies"], sampling)
 
 
-class Dense(Projection):
+class BlockProjection(Projection):
+    """Frequencies that are multiplied with tiles of rows block by block."""
+
+    @abstractmethod
+    def part(self, first: int, width: int) -> NDArray[np.float64]:
+        """Ω of some frequencies, (width, p)."""
+
+    @cached_property
+    def _blocks(self) -> dict[tuple[int, int], NDArray[np.float32]]:
+        return {}
+
+    def _block(self, first: int, width: int) -> NDArray[np.float32]:
+        return np.ascontiguousarray(self.part(first, width).T, dtype=np.float32)
+
+    def fill(self, rows: NDArray[np.float32], first: int, out: NDArray[np.float32]) -> None:
+        columns = first, out.shape[1]
+        block = self._blocks.get(columns)
+        if block is None:
+            block = self._block(*columns)
+            if self._keeps(sum(columns)):
+                self._blocks[columns] = block
+        np.matmul(rows, block, out=out)
+
+    def _keeps(self, last: int) -> bool:  # noqa: ARG002 - they are stored anyway
+        """True if a process keeps a block whose frequencies end here."""
+        return True
+
+
+class Dense(BlockProjection):
     """Frequencies stored as a matrix: one product per tile."""
 
     arguments = ("_frequencies", "sampling")
@@ -111,25 +139,15 @@ class Dense(Projection):
     def frequencies(self) -> NDArray[np.float64]:
         return self._frequencies
 
-    @cached_property
-    def _blocks(self) -> dict[tuple[int, int], NDArray[np.float32]]:
-        return {}
+    def part(self, first: int, width: int) -> NDArray[np.float64]:
+        return self._frequencies[first : first + width]
 
     @cached_property
     def whole(self) -> PackedComponents | None:
         return PackedComponents.of("sincos", self._block(0, self.m)) if supports_products(self.p) else None
 
-    def _block(self, first: int, width: int) -> NDArray[np.float32]:
-        return np.ascontiguousarray(self._frequencies[first : first + width].T, dtype=np.float32)
-
     def panels(self, first: int, width: int) -> NDArray[np.float32] | None:
         return None if self.whole is None else self.whole.some(first, width)
-
-    def fill(self, rows: NDArray[np.float32], first: int, out: NDArray[np.float32]) -> None:
-        block = self._blocks.get((first, out.shape[1]))
-        if block is None:
-            block = self._blocks[first, out.shape[1]] = self._block(first, out.shape[1])
-        np.matmul(rows, block, out=out)
 
     def divide(self, number: float) -> "Dense":
         return Dense(self._frequencies / number, self.sampling)
@@ -138,7 +156,7 @@ class Dense(Projection):
         return {"frequencies": self._frequencies}
 
 
-class Seeded(Projection):
+class Seeded(BlockProjection):
     """Frequencies that are not stored: each group of SEEDED is drawn again from the seed and its number.
 
     What a worker is sent, and what a model file holds, are a few numbers. A process keeps the first MOST_KEPT bytes of
@@ -163,15 +181,6 @@ class Seeded(Projection):
         self.kernel, self.p, self.m, self.seed, self.sampling = kernel, p, m, seed, sampling
         self.divisor = divisor
 
-    def fill(self, rows: NDArray[np.float32], first: int, out: NDArray[np.float32]) -> None:
-        columns = first, out.shape[1]
-        block = self._blocks.get(columns)
-        if block is None:
-            block = np.ascontiguousarray(self.part(*columns).T, dtype=np.float32)
-            if 4 * self.p * sum(columns) <= MOST_KEPT:
-                self._blocks[columns] = block
-        np.matmul(rows, block, out=out)
-
     def part(self, first: int, width: int) -> NDArray[np.float64]:
         """Ω of some frequencies, (width, p); `first` is a multiple of SEEDED."""
         drawn = []
@@ -180,9 +189,8 @@ class Seeded(Projection):
             drawn.append(self.kernel.frequencies(self.p, min(SEEDED, self.m - at), rng, sampling=self.sampling))
         return np.concatenate(drawn)[:width] / self.divisor
 
-    @cached_property
-    def _blocks(self) -> dict[tuple[int, int], NDArray[np.float32]]:
-        return {}
+    def _keeps(self, last: int) -> bool:
+        return 4 * self.p * last <= MOST_KEPT
 
     @property
     def frequencies(self) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from dkernel.errors import UnsupportedError
 from dkernel.kernels.algebra import Product, Scaled, Sum
 from dkernel.kernels.base import Kernel
 from dkernel.kernels.distances import squared_l2
-from dkernel.kernels.radial import Cauchy, Exponential, Matern, RationalQuadratic
+from dkernel.kernels.radial import Cauchy, Matern, RationalQuadratic
 from dkernel.kernels.stationary import Gaussian, Laplacian
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.random_streams import stream
@@ -146,11 +146,6 @@ def _(kernel: Gaussian) -> SlopeRule:
             f"{kernel!r} has a gamma for each column, which is a metric already: use one gamma, or metric='identity'."
         )
     return lambda X, Z: -kernel._number * kernel._values(X, Z)
-
-
-@slope_rule.register
-def _(kernel: Exponential) -> SlopeRule:
-    return slope_rule(Matern(0.5, kernel.length))
 
 
 @slope_rule.register

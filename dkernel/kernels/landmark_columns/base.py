@@ -104,11 +104,9 @@ def within(rows: F64) -> F64:
     """
     norms = np.einsum("ij,ij->i", rows, rows)
     far = norms > LARGEST_SQUARE
-    return (
-        np.where(far[:, None], rows * np.sqrt(LARGEST_SQUARE / np.maximum(norms, LARGEST_SQUARE))[:, None], rows)
-        if far.any()
-        else rows
-    )
+    if not far.any():
+        return rows
+    return np.where(far[:, None], rows * np.sqrt(LARGEST_SQUARE / np.maximum(norms, LARGEST_SQUARE))[:, None], rows)
 
 
 class GaussianColumns(LandmarkColumns):
@@ -141,7 +139,6 @@ class GaussianColumns(LandmarkColumns):
         return PackedComponents.of("exp2", np.concatenate(self._landmarks, axis=1))
 
     def rows(self, X: F32) -> F32:
-        """The augmented rows, (r, p + 2)."""
         wide = augment(X, self._center, self._factor)
         wide[:, -1] *= np.float32(-self._g)
         return wide
@@ -163,30 +160,33 @@ class GaussianColumns(LandmarkColumns):
 MOSTLY = 0.6
 
 
-class LaplacianColumns(LandmarkColumns):
+class ScaledColumns(LandmarkColumns):
+    """Columns of the differences of single features: rows are centred and multiplied by a number beforehand."""
+
+    def __init__(self, Z: F64, factor: float) -> None:
+        self.n, self._factor, self._center = Z.shape[0], np.float32(factor), choose_center(Z)
+
+    def rows(self, X: F32) -> F32:
+        scaled = X - self._center
+        scaled *= self._factor
+        return scaled
+
+
+class LaplacianColumns(ScaledColumns):
     """exp(-γ‖x - z‖₁): the L1 distances of rows and landmarks multiplied by γ log₂e beforehand, then exp2."""
 
     quick = True
 
     def __init__(self, Z: F64, gamma: float) -> None:
-        self.n = Z.shape[0]
-        self._g = np.float32(gamma * LOG2_E)
-        self._center = choose_center(Z)
-        self._landmarks = column_blocks(((Z - self._center) * self._g).T)
+        super().__init__(Z, gamma * LOG2_E)
+        self._landmarks = column_blocks(((Z - self._center) * self._factor).T)
         # The middle value of a column is its usual one where more than half of the landmarks have it.
         ordered = np.sort(self.rows(Z.astype(np.float32)), axis=0)
         usual = ordered[self.n // 2].copy()
         mostly = self.n > 0 and float(np.mean(ordered == usual)) > MOSTLY
         self._distances = [tiling.UsualDistances(usual, block) for block in self._landmarks] if mostly else None
 
-    def rows(self, X: F32) -> F32:
-        """Centred and scaled rows, (r, p)."""
-        scaled = X - self._center
-        scaled *= self._g
-        return scaled
-
     def fill(self, rows: F32, first: int, out: F32) -> None:
-        """Distances into the tile, then exp2 of their negatives in place."""
         block = first // COLUMN_BLOCK
         if self._distances is None:
             tiling.l1_distances(rows, self._landmarks[block], out)
@@ -206,11 +206,9 @@ class DotColumns(LandmarkColumns):
         self._landmarks = column_blocks(np.vstack([Z.T, np.full(self.n, c)]) if self._augmented else Z.T)
 
     def rows(self, X: F32) -> F32:
-        """The rows, with a one at their end where there is a constant."""
         return np.hstack([X, np.ones((X.shape[0], 1), dtype=np.float32)]) if self._augmented else X
 
     def fill(self, rows: F32, first: int, out: F32) -> None:
-        """One sgemm into the tile, then its power in place."""
         np.matmul(rows, self._landmarks[first // COLUMN_BLOCK][:, : out.shape[1]], out=out)
         power_inplace(out, self._degree)
 
@@ -224,7 +222,6 @@ class PlainColumns(LandmarkColumns):
         self._values = values
 
     def fill(self, rows: F32, first: int, out: F32) -> None:
-        """Evaluate in float64 and round into the tile."""
         out[...] = self._values(wide(rows), self._landmarks[first : first + out.shape[1]])
 
 
@@ -240,12 +237,10 @@ class SparseColumns(LandmarkColumns):
         self._kernel, self._landmarks = kernel, Z.astype(np.float64)
 
     def rows(self, X: Any) -> F32:
-        """k(X, Z), (r, n)."""
         values: F64 = self._kernel(X.astype(np.float64), self._landmarks)
         return values.astype(np.float32)
 
     def fill(self, rows: F32, first: int, out: F32) -> None:
-        """Hand out the columns of the tile."""
         out[...] = rows[:, first : first + out.shape[1]]
 
 
@@ -258,7 +253,6 @@ class FoldedColumns(LandmarkColumns):
         self._parts, self._fold = tuple(parts), fold
 
     def rows(self, X: F32) -> tuple[Any, ...]:
-        """The rows of each part."""
         return tuple(part.rows(X) for part in self._parts)
 
     def fill(self, rows: tuple[Any, ...], first: int, out: F32) -> None:

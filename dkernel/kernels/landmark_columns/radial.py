@@ -7,6 +7,7 @@ import numpy as np
 from dkernel.kernels.landmark_columns.base import (
     COLUMN_BLOCK,
     LandmarkColumns,
+    ScaledColumns,
     augment,
     choose_center,
     column_blocks,
@@ -86,7 +87,6 @@ class DecayColumns(SquaredColumns):
         self._b, self._c = b / LOG2_E, c / LOG2_E**2
 
     def fill(self, rows: tuple[F32, F32 | None], first: int, out: F32) -> None:
-        """Squared distances, then the profile in place."""
         from dkernel.numerics import elementwise  # compiles what no other kernel needs
 
         super().fill(rows, first, out)
@@ -101,7 +101,6 @@ class RationalColumns(SquaredColumns):
         self._alpha = alpha
 
     def fill(self, rows: tuple[F32, F32 | None], first: int, out: F32) -> None:
-        """Squared distances, then a reciprocal, or a logarithm and an exp2, in place."""
         super().fill(rows, first, out)
         np.maximum(out, 0, out=out)
         if self._alpha == 1:
@@ -136,23 +135,14 @@ class TabulatedColumns(SquaredColumns):
         out += self._table[node]
 
 
-class CauchyProductColumns(LandmarkColumns):
+class CauchyProductColumns(ScaledColumns):
     """Π_j 1 / (1 + (x_j - z_j)² / length²)."""
 
     def __init__(self, Z: F64, length: float) -> None:
-        self.n = Z.shape[0]
-        self._inverse = np.float32(1 / length)
-        self._center = choose_center(Z)
+        super().__init__(Z, 1 / length)
         self._landmarks = column_blocks(((Z - self._center) / length).T)
 
-    def rows(self, X: F32) -> F32:
-        """Centred rows over the length, (r, p)."""
-        scaled = X - self._center
-        scaled *= self._inverse
-        return scaled
-
     def fill(self, rows: F32, first: int, out: F32) -> None:
-        """One loop over the columns of the data."""
         from dkernel.numerics import elementwise  # compiles what no other kernel needs
 
         elementwise.cauchy_products(rows, self._landmarks[first // COLUMN_BLOCK], out)

@@ -71,7 +71,6 @@ class NormalLaw(Law):
         self._scale = scale
 
     def from_uniforms(self, U: F64) -> F64:
-        """Apply the inverse normal distribution function to each coordinate."""
         return scipy.special.ndtri(U) * self._scale
 
     def iid(self, m: int, rng: np.random.Generator) -> F64:
@@ -105,11 +104,9 @@ class IndependentLaw(Law):
         self._quantile = quantile
 
     def from_uniforms(self, U: F64) -> F64:
-        """The quantiles, coordinate by coordinate."""
         return self._quantile(U)
 
     def coordinate(self, m: int, rng: np.random.Generator) -> F64:
-        """Quantiles of uniform numbers."""
         return self._quantile(np.clip(rng.random(m), EDGE, 1 - EDGE))
 
 
@@ -133,16 +130,13 @@ class SumLaw(Law):
         self._parts = tuple(parts)
 
     def from_uniforms(self, U: F64) -> F64:
-        """The sum over the parts, each from its own coordinates."""
         pieces = np.split(U, np.cumsum([part.dims for part in self._parts])[:-1], axis=1)
         return np.sum([part.from_uniforms(u) for part, u in zip(self._parts, pieces, strict=True)], axis=0)
 
     def iid(self, m: int, rng: np.random.Generator) -> F64:
-        """The sum of independent draws."""
         return np.sum([part.iid(m, rng) for part in self._parts], axis=0)
 
     def orthogonal(self, m: int, rng: np.random.Generator) -> F64:
-        """The sum of independent orthogonal draws."""
         return np.sum([part.orthogonal(m, rng) for part in self._parts], axis=0)
 
 

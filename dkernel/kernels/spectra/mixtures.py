@@ -32,19 +32,15 @@ class MixtureLaw(Law):
         self._root = root
 
     def from_uniforms(self, U: F64) -> F64:
-        """The directions and lengths of the first p uniform numbers, times √τ of the last."""
         return self._normal.from_uniforms(U[:, :-1]) * self._root(U[:, -1:])
 
     def iid(self, m: int, rng: np.random.Generator) -> F64:
-        """Independent frequencies."""
         return self._normal.iid(m, rng) * self.roots(m, rng)
 
     def coordinate(self, m: int, rng: np.random.Generator) -> F64:
-        """Coordinate of z."""
         return self._normal.coordinate(m, rng)
 
     def shared(self, m: int, rng: np.random.Generator) -> F64:
-        """√τ of each."""
         return self.roots(m, rng)[:, 0]
 
     def orthogonal(self, m: int, rng: np.random.Generator) -> F64:
@@ -109,15 +105,12 @@ class PartLaw(Law):
         self._p, self._columns, self._part = p, list(columns), part
 
     def from_uniforms(self, U: F64) -> F64:
-        """The part's, set among zeros."""
         return self._among_zeros(self._part.from_uniforms(U))
 
     def iid(self, m: int, rng: np.random.Generator) -> F64:
-        """The part's, set among zeros."""
         return self._among_zeros(self._part.iid(m, rng))
 
     def orthogonal(self, m: int, rng: np.random.Generator) -> F64:
-        """The part's, set among zeros."""
         return self._among_zeros(self._part.orthogonal(m, rng))
 
     def _among_zeros(self, frequencies: F64) -> F64:

@@ -97,7 +97,7 @@ class Connection:
                     _release_all(last)  # a task that is pinned to workers that are gone would wait for ever
                     key = f"dkernel-alive-{self.token}-{next(numbers)}"
                     last.append(self.client.submit(int, key=key, pure=False, **where()))
-                    last[0].add_done_callback(_release_future)
+                    last[0].add_done_callback(lambda future: future.release())
             with suppress(Exception):  # the client may be closed
                 _release_all(last)
 
@@ -108,10 +108,6 @@ class Connection:
         self._closed.set()
         with suppress(Exception):  # the client may be closed
             self.release()
-
-
-def _release_future(future: Any) -> None:
-    future.release()
 
 
 def _release_all(futures: list[Any]) -> None:

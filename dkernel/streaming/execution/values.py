@@ -42,7 +42,8 @@ class Remote(Handle):
     def ensure(self) -> Future:
         """Return the future of the value; submit the task again if it was cancelled or released."""
         if self.future is not None and self.future.status in ("cancelled", "error"):
-            self.recompute("it was cancelled")
+            self.count("it was cancelled")
+            self.detach()
         if self.future is None:
             self.future = self._submit(self.attempts, self.at)
         return self.future
@@ -55,11 +56,6 @@ class Remote(Handle):
                 f"The task {self.key!r} was lost {self.attempts} times ({why}). See what else uses the scheduler, and "
                 "run the same command again."
             )
-
-    def recompute(self, why: str) -> None:
-        """Have the value computed again, by any worker, when it is next needed."""
-        self.count(why)
-        self.detach()
 
     def is_named(self, name: str) -> bool:
         """True if its task has this name on the cluster."""
