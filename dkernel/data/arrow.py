@@ -107,6 +107,25 @@ def is_bytes(kind: pa.DataType) -> bool:
     return bool(binary or kind == pa.binary_view())
 
 
+def look_up(column: Any) -> Any:
+    """A column with its dictionary looked up, if it has one; it may then hold a null that the dictionary had."""
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def code_values(column: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:
+    """The different values of a column, and for each row which of them it has.
+
+    Examples
+    --------
+    >>> coded = code_values(pa.chunked_array([["b", "a"], ["b"]]))
+    >>> coded.dictionary.to_pylist(), coded.indices.to_pylist()
+    (['b', 'a'], [0, 1, 0])
+    """
+    column = look_up(column)
+    coded = (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).dictionary_encode()
+    return coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
+
+
 def text_of_bytes(column: Any) -> Any:
     """A column of bytes as text; an ArrowInvalid where some are not UTF-8.
 
@@ -115,9 +134,7 @@ def text_of_bytes(column: Any) -> Any:
     >>> text_of_bytes(pa.array([b"a", None])).to_pylist()
     ['a', None]
     """
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    return column.cast(pa.large_binary()).cast(pa.large_string())
+    return look_up(column).cast(pa.large_binary()).cast(pa.large_string())
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dkernel.data.arrow import code_values, look_up
 from dkernel.data.encoding.words import TEXT, arrow_kind, in_kind, kind_among, kinds_in, to_words
 from dkernel.errors import DataError
 
@@ -31,7 +32,10 @@ def group_words(values: Any, what: str = "groups") -> NDArray[np.str_]:
     ['1', '0.1']
     """
     try:
-        coded = _column(values).dictionary_encode()
+        column = look_up(
+            values if isinstance(values, pa.ChunkedArray) else pa.array(np.asarray(values), from_pandas=True)
+        )
+        coded = code_values(column.cast(pa.string()) if pa.types.is_binary(column.type) else column)
         words = _words(coded.dictionary)
     except (ValueError, TypeError, OverflowError, NotImplementedError) as error:
         raise DataError(
@@ -41,15 +45,6 @@ def group_words(values: Any, what: str = "groups") -> NDArray[np.str_]:
     if coded.null_count or None in words:
         raise DataError(f"{what} holds a missing value, and every row needs a group.")
     return np.array(words, np.str_)[coded.indices.to_numpy()]
-
-
-def _column(values: Any) -> pa.Array:
-    if not isinstance(values, pa.ChunkedArray):
-        values = pa.chunked_array([pa.array(np.asarray(values), from_pandas=True)])
-    column = values.combine_chunks()
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    return column.cast(pa.string()) if pa.types.is_binary(column.type) else column
 
 
 def _words(values: pa.Array) -> list[str | None]:

@@ -358,7 +358,7 @@ def _source(
         columns.weight,
         columns.kept,
         columns.layout.array_dtype,
-        _fingerprint(files),
+        hashlib.sha256(repr([(f.name, f.size, f.stamp) for f in files]).encode()).hexdigest(),
         {"whole": "int"}.get(kind := columns.kinds[columns.label], kind) if columns.label else None,
         tuple(f.name for f in files),
         columns.objects,
@@ -414,8 +414,3 @@ def _units(tables: Sequence[FileSchema], columns: ReadColumns, row_bytes: int) -
             task = Delayed(key, {key: (read_unit, table.file, part, columns, rows)})
             units.append(Unit(rows, task, table.file.name))
     return tuple(units)
-
-
-def _fingerprint(files: Sequence[File]) -> str:
-    text = repr([(f.name, f.size, f.stamp) for f in files])
-    return hashlib.sha256(text.encode()).hexdigest()

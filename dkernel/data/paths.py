@@ -367,7 +367,7 @@ def _without_query(path: str) -> str:
 
 
 def _list_by(system: Any, url: str, path: str) -> _Found:
-    reach = _wrap_system(system)
+    reach = _Location(system.isdir, lambda folder: [_base(p) for p in _list(system, folder)], system.open)
     if _without_query(path) != path and split_ending(path)[0] in FORMATS:
         try:
             system.info(path)
@@ -385,10 +385,6 @@ def _list_by(system: Any, url: str, path: str) -> _Found:
 
 def _list(system: Any, folder: str) -> list[str]:
     return [str(entry["name"]) for entry in system.ls(folder, detail=True)]
-
-
-def _wrap_system(system: Any) -> _Location:
-    return _Location(system.isdir, lambda folder: [_base(p) for p in _list(system, folder)], system.open)
 
 
 def _folder(text: str, entries: Sequence[str], system: _Location) -> _Found:

@@ -77,10 +77,6 @@ def select_landmarks(
     return Landmarks(contiguous(X[rows]), rows)
 
 
-def _uniform(kernel: Kernel, X: NDArray[np.floating], n: int, seed: int) -> NDArray[np.intp]:  # noqa: ARG001
-    return np.arange(n)
-
-
 def _draw_by_class(classes: NDArray[np.intp] | None, n: int) -> NDArray[np.intp]:
     if classes is None:
         raise DataError("landmarks='stratified' takes rows of every class, and there are no labels: pass y.")
@@ -250,4 +246,8 @@ def _accept(H: F64, offered: F64, rng: np.random.Generator, most: int) -> tuple[
 
 
 _Rule = Callable[[Kernel, NDArray[np.floating], int, int], NDArray[np.intp]]
-_BY_KERNEL: dict[str, _Rule] = {"uniform": _uniform, "leverage": _by_leverage, "rpcholesky": _by_pivoted_cholesky}
+_BY_KERNEL: dict[str, _Rule] = {
+    "uniform": lambda kernel, X, n, seed: np.arange(n),  # noqa: ARG005
+    "leverage": _by_leverage,
+    "rpcholesky": _by_pivoted_cholesky,
+}

@@ -12,7 +12,7 @@ from dask.delayed import Delayed
 from dask.local import get_sync
 from numpy.typing import NDArray
 
-from dkernel.data.arrow import pick_rows
+from dkernel.data.arrow import look_up, pick_rows
 from dkernel.data.block import Block
 from dkernel.data.encoding.words import DATE, DURATION, NUMBER, TEXT, TIME, arrow_kind
 from dkernel.data.file_schema import CSV_TEXT
@@ -100,9 +100,7 @@ def _unquote(text: str | None) -> str | None:
 
 def times_in(table: pa.Table, column: str, form: str = "") -> NDArray[np.float64]:
     """Numbers that rise with time: microseconds of dates, of times and of dates that are text; every row needs one."""
-    values = table.column(column)
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
+    values = look_up(table.column(column))
     kind = arrow_kind(values.type)
     if form and kind in (TEXT, NUMBER):
         values = dates_of_texts(values, column, "the rows, row {} of a block".format, form)

@@ -1,7 +1,7 @@
 """The sum of a reading, whose parts a journal stores, so that a run that is killed goes on with the next part."""
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Generic
 
 from dkernel.errors import DKernelError
@@ -9,7 +9,7 @@ from dkernel.model.journal import Journal
 from dkernel.streaming.reduction import S, TreeAccumulator
 
 
-class JournaledSum(Generic[S]):
+class JournaledSum(AbstractContextManager["JournaledSum[S]"], Generic[S]):
     """Sum of a reading. As a context manager it stores the last part after an error too.
 
     Parameters
@@ -59,9 +59,6 @@ class JournaledSum(Generic[S]):
             part = {"first": self.units, "units": self._new, "levels": levels, "sums": sums}
             self.journal.add_part(self.name, part)
             self._merge()
-
-    def __enter__(self) -> None:
-        pass
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:

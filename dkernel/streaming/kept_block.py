@@ -12,7 +12,7 @@ from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.streaming.shares import reduce
 
 
-class KeptBlock:
+class KeptBlock(AbstractContextManager["KeptBlock"]):
     """A block that the workers keep until the context around it ends.
 
     Parameters
@@ -23,9 +23,6 @@ class KeptBlock:
     def __init__(self, executor: Executor, block: Block, key: str) -> None:
         self.executor, self.n, self.key = executor, len(block.X), key
         self._handle = executor.keep(block, key)
-
-    def __enter__(self) -> "KeptBlock":
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()

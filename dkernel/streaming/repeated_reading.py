@@ -57,7 +57,7 @@ def add_up(
     return statistic.finish(total), lost
 
 
-class RepeatedReading:
+class RepeatedReading(AbstractContextManager["RepeatedReading"]):
     """Reads the same pieces several times; each piece is read by the process that had it before.
 
     Use it in a `with` statement around the readings.
@@ -153,9 +153,6 @@ class RepeatedReading:
             rows[home] += piece.n
             mine[home].append(piece)
         return [(at, some) for at, dealt in mine.items() if dealt for some in _cut(dealt, threads[at])]
-
-    def __enter__(self) -> "RepeatedReading":
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Forget the states of the rows; after an error other processes forget them when the lease of tasks ends."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dkernel.data.arrow import pick_rows
+from dkernel.data.arrow import code_values, look_up, pick_rows
 from dkernel.data.encoding.words import TEXT, to_words
 
 MICRO = 1e-6  # seconds of a unit of time
@@ -41,10 +41,8 @@ def column_numbers(column: Any) -> NDArray[Any]:
     """
     if isinstance(column, np.ndarray):
         return column
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column, kind = column.cast(kind.value_type), kind.value_type
-    steps = None
+    column = look_up(column)
+    kind, steps = column.type, None
     if pa.types.is_temporal(kind):
         column, steps = _whole_steps(column, kind)
     elif pa.types.is_decimal(kind):
@@ -90,13 +88,7 @@ def code_column(column: Any, kind: str = TEXT) -> tuple[list[str | None], NDArra
     >>> words, codes.tolist()
     (['b', 'a', None], [0, 2, 1, 0])
     """
-    column = as_arrow(column)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    encoded = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    encoded = encoded.dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
+    encoded = code_values(as_arrow(column))
     values = to_words(encoded.dictionary, kind)
     codes = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
     values += [None] * (encoded.indices.null_count > 0)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dkernel.data.arrow import column_array, is_bytes, text_of_bytes
+from dkernel.data.arrow import code_values, column_array, is_bytes, look_up, text_of_bytes
 from dkernel.data.block import UncheckedBlock, check_text
 from dkernel.data.file_schema import ReadColumns
 from dkernel.data.object_columns import NUMBERS
@@ -132,7 +132,7 @@ def _plain(table: pa.Table, columns: ReadColumns) -> pa.Table:
     used = table.select(named)
     changed = {}
     for name, column in zip(named, used.columns, strict=True):
-        values = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        values = look_up(column)
         values = values.cast(pa.float64()) if pa.types.is_decimal(values.type) else values
         if values is not column:
             changed[name] = values
@@ -202,7 +202,5 @@ def _values(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
 
 def code_texts(column: pa.ChunkedArray) -> tuple[list[Any], NDArray[Any]]:
     """The distinct texts of a column, and the number of each row's."""
-    coded = column.combine_chunks().dictionary_encode()
-    if isinstance(coded, pa.ChunkedArray):
-        coded = coded.combine_chunks()
+    coded = code_values(column)
     return coded.dictionary.to_pylist() or [""], coded.indices.to_numpy(zero_copy_only=False)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dkernel.data.arrow import column_array, open_parquet, pick_rows
+from dkernel.data.arrow import column_array, look_up, open_parquet, pick_rows
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.damage import explain_damage
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
@@ -46,10 +46,7 @@ def find_bad_rows(file: File, part: FilePart, columns: ReadColumns) -> tuple[dic
     refused: dict[int, RejectedRow] = {}
     others = [name for name in (columns.label, columns.weight) if name is not None]
     for name in others if columns.fills else [*columns.features, *others]:
-        column = table.column(name)
-        if pa.types.is_dictionary(column.type):  # a dictionary may hold a null of its own
-            column = column.cast(column.type.value_type)
-        for row in pc.indices_nonzero(pc.is_null(column)).to_pylist():
+        for row in pc.indices_nonzero(pc.is_null(look_up(table.column(name)))).to_pylist():
             refused.setdefault(row, RejectedRow(name, "the value is missing"))
     for name in bytes_in(table, columns):
         for row in rows_without_text(table.column(name)):

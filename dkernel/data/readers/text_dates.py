@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
+from dkernel.data.arrow import look_up
 from dkernel.data.encoding.words import DAYS_AND_CLOCK, DURATION, TEXT, arrow_kind, to_words
 from dkernel.errors import DataError, RecipeError
 from dkernel.numerics.validation import RowDescriber
@@ -142,8 +143,7 @@ def no_dates(column: Any, form: str) -> dict[int, str]:
 
 def _as_texts(column: Any) -> Any:
     """The texts of a column, or the words of its numbers, missing where they are NULL_NUMBERS."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    column = look_up(column)
     if arrow_kind(column.type) != TEXT:
         distinct = pc.unique(column)
         column = pa.array(to_words(distinct), pa.string()).take(pc.index_in(column, distinct))

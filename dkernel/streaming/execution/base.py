@@ -7,11 +7,12 @@ of a unit that is read ahead, and the state that every call of a round needs.
 
 import errno
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import reduce
+from itertools import accumulate
 from operator import getitem
 from typing import Any, TypeVar
 
@@ -101,7 +102,7 @@ def may_pass(error: BaseException) -> bool:
     return isinstance(error, OSError) and not isinstance(error, final) and error.errno not in names
 
 
-class Executor(ABC):
+class Executor(AbstractContextManager["Executor"]):
     """Interface of executors, which compute calls.
 
     `slots` is the number of calls that run at once. An executor is also a context manager that closes itself.
@@ -246,17 +247,26 @@ class Executor(ABC):
         """Give a call to the cluster, which runs it, and again if its worker dies, even without this client."""
         raise UnsupportedError(f"{call.key}: a call can be given to a cluster alone, and {self.name} are none.")
 
-    def release(self, handles: Iterable[Handle]) -> None:  # noqa: B027 - a value goes with the last handle
+    def release(self, handles: Iterable[Handle]) -> None:
         """Forget these values; their memory is freed when no call needs them."""
 
-    def close(self) -> None:  # noqa: B027 - nothing to close is the usual case
+    def close(self) -> None:
         """Release all resources of the executor."""
-
-    def __enter__(self) -> "Executor":
-        return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def take_workers(threads: Mapping[str, int], most: int) -> dict[str, int]:
+    """The first workers, in their order, that have `most` threads together.
+
+    Examples
+    --------
+    >>> take_workers({"a": 2, "b": 2, "c": 2}, 3)
+    {'a': 2, 'b': 2}
+    """
+    before = accumulate(threads.values(), initial=0)
+    return {worker: n for (worker, n), used in zip(threads.items(), before, strict=False) if used < most}
 
 
 def retry(function: Callable[[], T], faults: list[str]) -> T:

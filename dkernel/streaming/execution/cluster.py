@@ -104,12 +104,9 @@ class ClusterExecutor(RemoteExecutor):
             )
         self._priority, resources = asked.get("priority", 0), asked.get("resources") or {}
 
-        def tell(text: str) -> None:
-            self.tell(text)
-
-        self._connection = Connection(client, patience, tell)
+        self._connection = Connection(client, patience, lambda text: self.tell(text))
         self._workers = WorkerPool(
-            self._connection, self.settings, self.faults, tell, resources, least if started else 0
+            self._connection, self.settings, self.faults, self._connection.tell, resources, least if started else 0
         )
         self._handles = RemoteSet(client)
         self._news = threading.Event()
@@ -265,10 +262,10 @@ class ClusterExecutor(RemoteExecutor):
             name = f"dkernel-state-{key.removeprefix('dkernel-')}-{self._connection.token}"
             return self._submit(payload, name, attempt, at)
 
-        return self._remember(Remote(key, submit, at, value=value, payload=payload))
+        return self._handles.add(Remote(key, submit, at, value=value, payload=payload))
 
     def leave(self, calls: Sequence[Call]) -> list[Handle]:
-        return [self._remember(work) for work in self._send(calls)]
+        return [self._handles.add(work) for work in self._send(calls)]
 
     def hand_over(self, call: Call) -> None:
         payload = Payload.of((call.function, call.args))
@@ -416,7 +413,7 @@ class ClusterExecutor(RemoteExecutor):
                 payload, name = Payload.of((get_sync, (graph, task.key))), f"{task.key}-{self._connection.token}"
                 handle = Remote(task.key, partial(self._submit, payload, name, priority=-1), at)
                 alone[name] = handle, payload
-            handles.append(self._remember(handle))
+            handles.append(self._handles.add(handle))
         payloads, at_first = [(payload, ()) for _, payload in alone.values()], [unit.at for unit, _ in alone.values()]
         futures = self._submit_all(payloads, list(alone), at_first, priority=-1)
         for (handle, _), future in zip(alone.values(), futures, strict=True):
@@ -445,10 +442,6 @@ class ClusterExecutor(RemoteExecutor):
                 n_units[at] += 1
             workers.append(at)
         return workers
-
-    def _remember(self, handle: Remote) -> Remote:
-        self._handles.add(handle)
-        return handle
 
     def _remote(self, handle: Handle) -> Remote:
         if isinstance(handle, Item):
@@ -502,7 +495,8 @@ class ClusterExecutor(RemoteExecutor):
         if error is None:
             return  # it was cancelled meanwhile, and will be sent again
         if type(error).__name__ == "KilledWorker":  # a name: distributed is imported only where a cluster is used
-            named = next((part for part in (work, *self._handles) if part.is_named(str(error.task))), None)
+            sent = (part for part in (work, *self._handles) if part.future is not None)
+            named = next((part for part in sent if str(part.future.key) == str(error.task)), None)
             raise KilledCallError.of(error, None if named is None else named.key) from None
         if isinstance(error, RefusedWorkerError):
             self._workers.refuse(error.worker, str(error))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from dkernel.streaming.execution.base import take_workers
 from dkernel.streaming.execution.cluster import RemoteExecutor
 from dkernel.streaming.execution.local import SerialExecutor
 
@@ -30,11 +31,7 @@ class PlannedCluster(RemoteExecutor, SerialExecutor):
     @contextmanager
     def using(self, slots: int) -> Iterator[None]:
         before = self._threads
-        used: dict[str, int] = {}
-        for worker, n in before.items():
-            if sum(used.values()) < slots:
-                used[worker] = n
-        self._hold(used)
+        self._hold(take_workers(before, slots))
         try:
             yield
         finally:

@@ -57,10 +57,6 @@ class Remote(Handle):
                 "run the same command again."
             )
 
-    def is_named(self, name: str) -> bool:
-        """True if its task has this name on the cluster."""
-        return self.future is not None and str(self.future.key) == name
-
     def is_stuck(self, workers: Container[str]) -> bool:
         """True if the task waits for a worker that is not among these, or its value is lost."""
         future = self.future  # the run that has it may release it meanwhile, in another thread
@@ -93,10 +89,11 @@ class RemoteSet:
         with self._lock:
             self._every.add(self)
 
-    def add(self, value: Remote) -> None:
-        """Add a value."""
+    def add(self, value: Remote) -> Remote:
+        """Add a value, and return it."""
         with self._lock:
             self._values.add(value)
+        return value
 
     def __iter__(self) -> Iterator[Remote]:
         with self._lock:

@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from dkernel.errors import ClusterError, DKernelWarning
+from dkernel.streaming.execution.base import take_workers
 from dkernel.streaming.execution.connection import Connection
 from dkernel.streaming.execution.failures import RefusedWorkerError
 from dkernel.streaming.execution.process import Settings, check_process, task_modules
@@ -84,13 +85,7 @@ class WorkerPool:
         if sum(fit[worker] for worker in order) < self.most:
             others = fit.keys() - set(order)
             order += sorted(others, key=lambda worker: sha256(f"{self.connection.token}{worker}".encode()).digest())
-        chosen: dict[str, int] = {}
-        threads = 0
-        for worker in order:
-            if threads >= self.most:
-                break
-            chosen[worker] = fit[worker]
-            threads += fit[worker]
+        chosen = take_workers({worker: fit[worker] for worker in order}, self.most)
         self._used = list(chosen)
         return chosen
 
