@@ -17,23 +17,29 @@ from dkernel.numerics.validation import nearest_name
 def select_columns(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
     """The columns to read of every table, or a DataError naming file and column."""
     first = tables[0]
-    if sparse := next(filter(None, (table.sparse for table in tables)), None):
-        return _select_sparse(tables, sparse, request)
-    request = _by_number(first, request)
+    sparse = next(filter(None, (table.sparse for table in tables)), None)
+    if sparse is None:
+        request = _by_number(first, request)
+    else:
+        _check_sparse(tables, sparse, request)
     _check_named(first, request, {name for table in tables for name in table.kinds})
     _check_roles(first, request)
-    columns = _features(first, request)
-    needed = {*columns, *(n for n in (request.label, request.weight) if n), *request.keep}
-    for table in tables[1:]:
-        _check_same(first, table, needed, request)
-    encoded = _encode_kinds(tables, columns, request)
-    with_objects = {name for table in tables if table.rows for name in _objects(table, columns, request, encoded or {})}
-    objects = tuple(name for name in columns if name in with_objects)
+    columns = _features(first, request) if sparse is None else sparse
+    needed = {*(n for n in (request.label, request.weight) if n), *request.keep}
+    encoded, with_objects = None, set[str]()
+    if sparse is None:
+        needed.update(columns)
+        for table in tables[1:]:
+            _check_same(first, table, needed, request)
+        encoded = _encode_kinds(tables, columns, request)
+        filled = [table for table in tables if table.rows]
+        with_objects.update(*(_objects(table, columns, request, encoded or {}) for table in filled))
+    objects = tuple(name for name in columns if name in with_objects) if with_objects else ()
     # Text that looks like a number stays text where objects are needed.
     as_text = {name for name in objects if all(table.inferred for table in tables)}
     as_text |= {name for name, kind in (encoded or {}).items() if kind == "category"}
     times = {name: kind for name, kind in (encoded or {}).items() if kind in TIMES}
-    keep = frozenset(request.keep)
+    keep = frozenset(request.keep)  # made once: there may be many columns
     kinds = {
         name: "text" if name in as_text else times.get(name) or _one_kind(name, tables, request, keep)
         for name in needed
@@ -80,8 +86,8 @@ def _encode_kinds(tables: Sequence[FileSchema], columns: Sequence[str], request:
     return encoded_kinds(columns, kinds, coded, request, tables[0].file.name) if kinds or request.encoding else None
 
 
-def _select_sparse(tables: Sequence[FileSchema], columns: RangeNames, request: ReadOptions) -> ReadColumns:
-    """Choose the columns of files whose rows stay sparse: their features are taken all together, and have numbers."""
+def _check_sparse(tables: Sequence[FileSchema], columns: RangeNames, request: ReadOptions) -> None:
+    """Refuse files whose rows stay sparse beside others; their features are taken all together, and have numbers."""
     first = tables[0]
     for table in tables:
         if table.sparse != columns:
@@ -96,21 +102,6 @@ def _select_sparse(tables: Sequence[FileSchema], columns: RangeNames, request: R
                     f"{first.file.name}: {option} names the column {name!r}, and of the {len(columns):,} columns "
                     "of sparse rows none is used alone. Leave it out, or make another file."
                 )
-    _check_named(first, request, set(first.kinds))
-    _check_roles(first, request)
-    used = {n for n in (request.label, request.weight, *request.keep) if n}
-    keep = frozenset(request.keep)  # made once: there may be many columns
-    kinds = {name: _one_kind(name, tables, request, keep) for name in used}
-    return ReadColumns(
-        columns,
-        request.label,
-        request.weight,
-        request.keep,
-        request.dtype,
-        kinds,
-        request.kept_as,
-        request.quarantine,
-    )
 
 
 def _by_number(table: FileSchema, request: ReadOptions) -> ReadOptions:

@@ -178,8 +178,28 @@ class Product(Combination, operator="*"):
         return laws.SumLaw([kernel._law(p) for kernel in self.kernels])
 
 
+class UnaryKernel(Composite):
+    """A kernel made of one other, its field `kernel`."""
+
+    kernel: Kernel
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kernel, Kernel):
+            raise RecipeError(f"{type(self).__name__} was given {self.kernel!r}; a kernel is needed.")
+
+    @property
+    def members(self) -> tuple[Kernel, ...]:
+        return (self.kernel,)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.kernel!r})"
+
+    def _rebuild(self, members: tuple[Kernel, ...]) -> Kernel:
+        return replace(self, kernel=members[0])  # type: ignore[type-var]
+
+
 @dataclass(frozen=True, repr=False)
-class Scaled(Composite, operator="scale"):
+class Scaled(UnaryKernel, operator="scale"):
     """k(x, z) = weight · kernel(x, z) with weight > 0: the features times its square root.
 
     Examples
@@ -209,13 +229,6 @@ class Scaled(Composite, operator="scale"):
 
     def __repr__(self) -> str:
         return f"{self.weight!r} * {_text(self.kernel, Sum, Product)}"
-
-    @property
-    def members(self) -> tuple[Kernel, ...]:
-        return (self.kernel,)
-
-    def _rebuild(self, members: tuple[Kernel, ...]) -> Kernel:
-        return Scaled(self.weight, members[0])
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         part, weight = self.kernel.columns(Z), np.float32(self.weight)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError
-from dkernel.kernels.algebra import Composite, Product, Scaled, Sum
+from dkernel.kernels.algebra import Product, Scaled, Sum, UnaryKernel
 from dkernel.kernels.base import NOT_PSD, GammaRule, Kernel
 from dkernel.kernels.landmark_columns.base import LandmarkColumns
 from dkernel.kernels.landmark_columns.transformed import ChangedColumns, SelectedColumns, WeightedColumns
@@ -26,26 +26,6 @@ from dkernel.numerics.array_types import F64
 from dkernel.numerics.validation import nearest_name
 
 __all__ = ["Exp", "Geometric", "Normalized", "PowerSeries", "Selection", "Weighted"]
-
-
-class UnaryKernel(Composite):
-    """A kernel made of one other, its field `kernel`."""
-
-    kernel: Kernel
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.kernel, Kernel):
-            raise RecipeError(f"{type(self).__name__} was given {self.kernel!r}; a kernel is needed.")
-
-    @property
-    def members(self) -> tuple[Kernel, ...]:
-        return (self.kernel,)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.kernel!r})"
-
-    def _rebuild(self, members: tuple[Kernel, ...]) -> Kernel:
-        return replace(self, kernel=members[0])  # type: ignore[type-var]
 
 
 class WeightedKernel(UnaryKernel):
