@@ -103,14 +103,6 @@ def parse(text: str | Kernel) -> Kernel:
     return value
 
 
-def _own_class(name: str) -> type[Kernel]:
-    """The class that a user registered under a name, or a KeyError."""
-    registered = registered_class(name)
-    if registered is None or not issubclass(registered, Kernel):
-        raise KeyError(name)
-    return registered
-
-
 def _short(text: str) -> str:
     return repr(text if len(text) <= 200 else text[:200] + "...")
 
@@ -176,17 +168,16 @@ class _Reader:
         return value
 
     def _class(self, name: str) -> type[Kernel]:
-        try:
-            return _CLASSES.get(name.lower()) or _own_class(name)
-        except KeyError:
-            known = [cls.__name__ for cls in dict.fromkeys(_CLASSES.values())]
-            close = nearest_name(name.lower(), list(_CLASSES))
-            hint = close if "mean" in close else nearest_name(name, known)
-            advice = "" if "mean" in hint else " A class of your own is registered first: --import MODULE."
-            if name.lower() in _OF_SCIKIT_LEARN:
-                hint, advice = f" {_OF_SCIKIT_LEARN[name.lower()]}", ""
-            where = f"{_short(name)} (in {_short(self._text)})"
-            raise UnregisteredError(f"There is no kernel {where}.{hint}{advice}") from None
+        cls = _CLASSES.get(name.lower()) or registered_class(name)
+        if cls is not None and issubclass(cls, Kernel):
+            return cls
+        known = [cls.__name__ for cls in dict.fromkeys(_CLASSES.values())]
+        close = nearest_name(name.lower(), list(_CLASSES))
+        hint = close if "mean" in close else nearest_name(name, known)
+        advice = "" if "mean" in hint else " A class of your own is registered first: --import MODULE."
+        if name.lower() in _OF_SCIKIT_LEARN:
+            hint, advice = f" {_OF_SCIKIT_LEARN[name.lower()]}", ""
+        raise UnregisteredError(f"There is no kernel {_short(name)} (in {_short(self._text)}).{hint}{advice}")
 
     def _make(self, cls: type[Kernel], args: list[Any], named: dict[str, Any]) -> Kernel:
         parameters = list(inspect.signature(cls).parameters)

@@ -54,8 +54,8 @@ class NumberCount:
     """
 
     n: float = 0
-    weight: ExactSums = field(default_factory=lambda: ExactSums((), {}))
-    total: ExactSums = field(default_factory=lambda: ExactSums((), {}))
+    weight: ExactSums = field(default_factory=lambda: ExactSums.of([], ()))
+    total: ExactSums = field(default_factory=lambda: ExactSums.of([], ()))
     low: float = np.inf
     missing: float = 0
     common: Mapping[float, float] = field(default_factory=dict)

@@ -21,7 +21,7 @@ class ExactSums:
 
     Parameters
     ----------
-    limbs : exponent -> whole numbers of this shape; the sums are those of limbs[k] * 2**(LIMB * k)
+    limbs : exponent -> whole numbers, 0 among the exponents; the sums are those of limbs[k] * 2**(LIMB * k)
 
     Examples
     --------
@@ -30,59 +30,47 @@ class ExactSums:
     array([1. , 0.5])
     """
 
-    shape: tuple[int, ...]
     limbs: Mapping[int, NDArray[np.int64]]
 
     @classmethod
     def of(cls, terms: Iterable[tuple[F64, NDArray[np.int64] | None]], shape: tuple[int, ...]) -> "ExactSums":
         """The sums of numbers at positions in the flat array, None for the first; what is not finite is left out."""
-        limbs: dict[int, NDArray[np.int64]] = {}
-        size = int(np.prod(shape))
+        limbs = {0: np.zeros(shape, np.int64)}
         for values, positions in terms:
             finite = np.isfinite(values)
             rest = values.copy() if finite.all() else np.where(finite, values, 0.0)
             k = (int(np.frexp(np.abs(rest).max(initial=0.0))[1]) - 1) // LIMB
             while k >= LAST_EXPONENT and rest.any():
                 whole = np.trunc(rest * 2.0 ** (-LIMB * k))
-                sums = (
-                    np.bincount([0], [whole.sum()], size) if positions is None else np.bincount(positions, whole, size)
-                )
+                sums = np.array([whole.sum()]) if positions is None else np.bincount(positions, whole, limbs[0].size)
                 rest -= np.multiply(whole, 2.0 ** (LIMB * k), out=whole)
-                limb = sums.astype(np.int64).reshape(shape)
-                limbs[k] = limbs[k] + limb if k in limbs else limb
+                limbs[k] = limbs.get(k, 0) + sums.astype(np.int64).reshape(shape)
                 k -= 1
-        return cls(shape, limbs)
+        return cls(limbs)
 
     def merge(self, other: "ExactSums") -> "ExactSums":
         """The sums of both, which have one shape."""
-        limbs = dict(self.limbs)
-        for k, limb in other.limbs.items():
-            limbs[k] = limbs[k] + limb if k in limbs else limb
-        return ExactSums(self.shape, limbs)
+        return ExactSums({**self.limbs, **{k: self.limbs.get(k, 0) + limb for k, limb in other.limbs.items()}})
 
     def spread(self, shape: tuple[int, ...], positions: Any) -> "ExactSums":
         """These sums at some positions of a larger array, 0 at the others."""
-        limbs = {}
+        limbs = {k: np.zeros(shape, np.int64) for k in self.limbs}
         for k, limb in self.limbs.items():
-            limbs[k] = np.zeros(shape, np.int64)
             limbs[k][positions] = limb
-        return ExactSums(shape, limbs)
+        return ExactSums(limbs)
 
     def take(self, positions: Any) -> "ExactSums":
         """The sums at some positions."""
-        shape = np.empty(self.shape, np.bool_)[positions].shape
-        return ExactSums(shape, {k: limb[positions] for k, limb in self.limbs.items()})
+        return ExactSums({k: limb[positions] for k, limb in self.limbs.items()})
 
     def sum(self) -> "ExactSums":
         """The sums over the first axis."""
-        return ExactSums(self.shape[1:], {k: limb.sum(axis=0) for k, limb in self.limbs.items()})
+        return ExactSums({k: limb.sum(axis=0) for k, limb in self.limbs.items()})
 
     def fractions(self) -> NDArray[Any]:
         """The sums as an array of Fraction."""
-        low = min(self.limbs, default=0)
-        whole = np.zeros(self.shape, object)
-        for k, limb in self.limbs.items():
-            whole = whole + limb.astype(object) * 2 ** (LIMB * (k - low))
+        low = min(self.limbs)
+        whole = sum(limb.astype(object) * 2 ** (LIMB * (k - low)) for k, limb in self.limbs.items())
         return np.asarray(whole * Fraction(2) ** (LIMB * low), object)
 
 

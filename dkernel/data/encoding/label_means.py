@@ -214,7 +214,7 @@ class LabelCounts:
         if self.classes is not None and other.classes is not None:
             classes = _few(tuple(sorted({*self.classes, *other.classes})))
         shape = LABEL_FOLDS, len(values), len(classes or ())
-        rows = ExactSums(shape, {})
+        rows = ExactSums.of([], shape)
         for each, positions in zip((self, other), both, strict=True):
             if classes:
                 rows = rows.merge(
