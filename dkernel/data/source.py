@@ -1,6 +1,6 @@
 """The source of a fit's rows: units that a worker reads at once, cut into chunks of known size."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -172,7 +172,8 @@ class Source:
 
         name = f"{part}-{self.token}"
         graph: dict[Any, Any] = {}
-        for i, (key, number) in enumerate(self._chunks()):
+        numbered = ((unit.task.key, number) for unit in self.units for number in range(len(unit.rows)))
+        for i, (key, number) in enumerate(numbered):
             graph[(name, i, *[0] * (len(chunks) - 1))] = (_take_part, key, number, part)
         for unit in self.units:
             graph.update(unit.task.__dask_graph__())
@@ -182,11 +183,6 @@ class Source:
     def token(self) -> str:
         """Names what reading gives: files or arrays, and which of their columns; `fingerprint` names files alone."""
         return str(tokenize([unit.task.key for unit in self.units]))
-
-    def _chunks(self) -> Iterator[tuple[str, int]]:
-        for unit in self.units:
-            for number in range(len(unit.rows)):
-                yield unit.task.key, number
 
 
 def _take_part(blocks: tuple[Block, ...], number: int, part: str) -> Any:

@@ -226,10 +226,6 @@ class CategoryCount:
             counts[words[word]] += n
         return replace(self, counts=counts, label=None if self.label is None else self.label.rename(words))
 
-    def column(self, name: str) -> CategoryColumn:
-        counts = self.in_kind()
-        return replace(counts._column(name), values=self.values)
-
     @property
     def few(self) -> bool:
         """True if every value has an input of its own."""
@@ -246,17 +242,16 @@ class CategoryCount:
         often = sorted((word for word, n in self.counts.items() if n > 1), key=lambda w: (-self.counts[w], w))
         return tuple(sorted(often[:MOST_LEVELS]))
 
-    def _column(self, name: str) -> CategoryColumn:
-        if self.few:
-            return CategoryColumn(name, self.levels, self.missing > 0)
-        levels = self.levels
-        means = (
-            [self.label.means(without) for without in (None, *range(LABEL_FOLDS))] if self.label is not None else [None]
-        )
-        known = [each for each in means if each is not None]
-        if len(known) < len(means):  # the values do not tell of the label, in a fold or in all
-            return CategoryColumn(name, levels, self.missing > 0, BUCKETS)
-        return CategoryColumn(name, levels, self.missing > 0, means=known[0], folds=tuple(known[1:]))
+    def column(self, name: str) -> CategoryColumn:
+        counts = self.in_kind()
+        column = CategoryColumn(name, counts.levels, self.missing > 0, values=self.values)
+        if counts.few:
+            return column
+        label, every = counts.label, (None, *range(LABEL_FOLDS))
+        means = [] if label is None else [each for fold in every if (each := label.means(fold)) is not None]
+        if len(means) < len(every):  # the values do not tell of the label, in a fold or in all
+            return replace(column, buckets=BUCKETS)
+        return replace(column, means=means[0], folds=tuple(means[1:]))
 
 
 Count = NumberCount | CategoryCount

@@ -144,12 +144,9 @@ class Encoding:
     def count_marks(self, marks: NDArray[np.int8] | None) -> dict[str, dict[str, int]]:
         """Mark -> column -> number of its values with this mark; marks and columns without such values are left out."""
         by_mark: dict[str, dict[str, int]] = {}
-        if marks is None:
-            return by_mark
-        for word, mark in MARKS.items():
+        for word, mark in MARKS.items() if marks is not None else ():
             counts = np.count_nonzero(marks == mark, axis=0).tolist()
-            named = {name: n for name, n in zip(self.column_names, counts, strict=True) if n}
-            if named:
+            if named := {name: n for name, n in zip(self.column_names, counts, strict=True) if n}:
                 by_mark[word] = named
         return by_mark
 
