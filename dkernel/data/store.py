@@ -25,7 +25,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
-from dkernel.data.writers.atomic import explain_os_error, file_digest, rename_into_place, replacing, staged_name
+from dkernel.data.writers.atomic import explain_os_errors, file_digest, rename_into_place, replacing, staged_name
 from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
 
 OBJECT_STORES = {
@@ -227,11 +227,8 @@ class FolderStore(Store):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def check_writable(self) -> None:
-        try:
-            with tempfile.TemporaryFile(dir=self.folder):
-                pass
-        except OSError as error:
-            raise explain_os_error(error, self.folder) from error
+        with explain_os_errors(self.folder), tempfile.TemporaryFile(dir=self.folder):
+            pass
 
 
 @dataclass(frozen=True)

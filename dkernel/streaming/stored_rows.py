@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.data.writers.atomic import explain_os_error
+from dkernel.data.writers.atomic import explain_os_errors
 from dkernel.numerics.rows import load_rows
 from dkernel.streaming.execution.in_task import local_folder
 from dkernel.streaming.schedule import RowRange, RowSlice
@@ -93,11 +93,9 @@ class _RowFile:
 
     def __init__(self, folder: str) -> None:
         self.folder, self._end, self._lock = Path(folder), 0, Lock()
-        try:
+        with explain_os_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - closed with this object
-        except OSError as error:
-            raise explain_os_error(error, self.folder) from error
         finalize(self, self._file.close)
 
     def append(self, rows: NDArray[Any]) -> int:
@@ -105,12 +103,10 @@ class _RowFile:
         with self._lock:
             first, self._end = self._end, self._end + rows.nbytes
         rest, at = _view_bytes(rows), first
-        try:
+        with explain_os_errors(self.folder):
             while len(rest):  # a system call moves 2 GiB at most
                 written = os.pwrite(self._file.fileno(), rest, at)
                 rest, at = rest[written:], at + written
-        except OSError as error:
-            raise explain_os_error(error, self.folder) from error
         return first
 
     def read(self, first: int, rows: NDArray[Any]) -> None:
