@@ -196,9 +196,9 @@ class SparseRows:
         return self
 
     @property
-    def row_numbers(self) -> NDArray[np.int64]:
+    def row_numbers(self) -> NDArray[np.int32]:
         """The row of each stored number."""
-        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+        return np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.starts))
 
     @cached_property
     def squares(self) -> NDArray[np.float64]:
@@ -228,7 +228,7 @@ class SparseRows:
         used, first = np.unique(self.indices[order], return_index=True)
         position = np.full(self.width, -1, np.int32)
         position[used] = np.arange(len(used), dtype=np.int32)
-        rows = self.row_numbers.astype(np.int32)[order]
+        rows = self.row_numbers[order]
         return position, np.append(first, len(order)).astype(np.int64), rows, self.data[order].astype(np.float64)
 
     def fold(self) -> NDArray[np.float64]:

@@ -124,15 +124,22 @@ def test_trouble_with_a_disk_is_tried_again_also_in_a_unit(executor, tmp_path):
     assert [len(jobs.ran(folder, "fail")) for folder in folders] == [3, 3]
 
 
-@pytest.mark.parametrize("make", [jobs.failing_unit, jobs.failing_chunk])
-def test_a_call_and_a_unit_that_is_read_meanwhile_have_retries_of_their_own(executor, tmp_path, make):
-    folders = [tmp_path / name for name in ("call", "other", "unit")]
+def check_retries(executor, folder, make):
+    folders = [folder / name for name in ("call", "other", "unit")]
     for folder in folders:
         folder.mkdir()
     calls = [Call(f"fail-{folder.name}", jobs.fail_twice, (str(folder), OSError)) for folder in folders[:2]]
     results, (handle,) = executor.compute(calls, [make(folders[2])])
     assert results == [42, 42]
     assert executor.compute([Call("tuple", tuple, (handle,))])[0] == [(42,)]
+
+
+def test_a_call_and_a_unit_that_is_read_meanwhile_have_retries_of_their_own(executor, tmp_path):
+    check_retries(executor, tmp_path, jobs.failing_unit)
+
+
+def test_a_chunk_of_several_tasks_that_is_read_meanwhile_has_them_too(local, tmp_path):
+    check_retries(local, tmp_path, jobs.failing_chunk)
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError, ValueError])
