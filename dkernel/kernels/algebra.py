@@ -189,6 +189,7 @@ class UnaryKernel(Composite):
 
     @property
     def members(self) -> tuple[Kernel, ...]:
+        """The kernel that it is made of."""
         return (self.kernel,)
 
     def __repr__(self) -> str:

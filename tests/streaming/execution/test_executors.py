@@ -134,11 +134,11 @@ def check_retries(executor, folder, make):
     assert executor.compute([Call("tuple", tuple, (handle,))])[0] == [(42,)]
 
 
-def test_a_call_and_a_unit_that_is_read_meanwhile_have_retries_of_their_own(executor, tmp_path):
+def test_a_call_and_a_unit_read_meanwhile_have_retries_of_their_own(executor, tmp_path):
     check_retries(executor, tmp_path, jobs.failing_unit)
 
 
-def test_a_chunk_of_several_tasks_that_is_read_meanwhile_has_them_too(local, tmp_path):
+def test_a_chunk_of_several_tasks_read_meanwhile_has_them_too(local, tmp_path):
     check_retries(local, tmp_path, jobs.failing_chunk)
 
 
