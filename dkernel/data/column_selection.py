@@ -42,7 +42,7 @@ def select_columns(tables: Sequence[FileSchema], request: ReadOptions) -> ReadCo
     keep = frozenset(request.keep)  # made once: there may be many columns
     kinds = {
         name: "text" if name in as_text else times.get(name) or _one_kind(name, tables, request, keep)
-        for name in needed
+        for name in sorted(needed)  # a set has another order in another process
     }
     return ReadColumns(
         columns,

@@ -507,7 +507,11 @@ class ClusterExecutor(RemoteExecutor):
             time.sleep(PAUSE * 2**work.retries)
             work.retries += 1
             self.faults.append(f"tried again after {type(error).__name__}: {error}")
-            self._connection.ask(lambda: self.client.retry([work.future]))  # also retries a value that it needs
+            try:
+                self._connection.ask(lambda: self.client.retry([work.future]))  # also retries a value that it needs
+            except KeyError:  # a task of a graph that this client has no future of
+                self._connection.release_later(work.detach())
+                work.ensure()
         else:
             raise error
 

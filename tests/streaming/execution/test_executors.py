@@ -138,8 +138,8 @@ def test_a_call_and_a_unit_read_meanwhile_have_retries_of_their_own(executor, tm
     check_retries(executor, tmp_path, jobs.failing_unit)
 
 
-def test_a_chunk_of_several_tasks_read_meanwhile_has_them_too(local, tmp_path):
-    check_retries(local, tmp_path, jobs.failing_chunk)
+def test_a_chunk_of_several_tasks_read_meanwhile_has_them_too(executor, tmp_path):
+    check_retries(executor, tmp_path, jobs.failing_chunk)
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError, ValueError])
