@@ -509,9 +509,8 @@ class ClusterExecutor(RemoteExecutor):
             self.faults.append(f"tried again after {type(error).__name__}: {error}")
             try:
                 self._connection.ask(lambda: self.client.retry([work.future]))  # also retries a value that it needs
-            except KeyError:  # a task of a graph that this client has no future of
-                self._connection.release_later(work.detach())
-                work.ensure()
+            except KeyError:  # of a task of the graph that this client has no future of; states of others may be old
+                self._again(work, "Dask cannot retry a part of a collection")
         else:
             raise error
 
