@@ -111,6 +111,7 @@ def _score(values: Mapping[str, Any], connection: Mapping[str, Any], record: "Re
     from dkernel.inference.score_files import score_files
 
     model = open_model(values, record)
+    reading = {"allow_extra": values["allow_extra"], **file_arguments(values)}
     with open_run(record, values, connection) as (progress, executor):
         result, source = score_files(
             model,
@@ -121,7 +122,7 @@ def _score(values: Mapping[str, Any], connection: Mapping[str, Any], record: "Re
             partition_by=values["partition_by"] or (),
             done=values["done"],
             max_bad_files=values["max_bad_files"],
-            reading={"allow_extra": values["allow_extra"], **file_arguments(values)},
+            reading=reading,
             write=check_written(model, values["write"], values["coverage"], values["by_class"], values["group"]),
             overwrite=values["overwrite"],
             max_bad_rows=values["max_bad_rows"],

@@ -39,8 +39,11 @@ def explain_damage(name: str, what: str, *more: type[Exception]) -> Iterator[Non
     except DKernelError:
         raise
     except (*_OF_BYTES, *_OF_CODECS, *more) as error:
-        # A damaged file may name a position before its beginning, which is EINVAL.
-        if isinstance(error, _OF_PLACES) or getattr(error, "errno", None) not in (None, errno.EINVAL):
+        # A damaged file may name a position before its beginning, which is EINVAL, as a store names a request of its
+        # library, whose error is the cause.
+        number = getattr(error, "errno", None)
+        of_system = number is not None and (number != errno.EINVAL or error.__cause__ is not None)
+        if (of_system or isinstance(error, _OF_PLACES)) and not isinstance(error, more):
             raise
         said = str(error).splitlines() or [type(error).__name__]
         raise DamagedFileError(f"{name}: {what} ({said[0]}).") from None

@@ -395,9 +395,7 @@ def explain_address(url: str, kind: type[DKernelError] = UnsupportedError) -> It
     except ImportError as error:
         extra = "pip install s3fs" if url.startswith(("s3://", "s3a://")) else "Install it with pip"
         raise kind(f"{url}: this kind of address needs a package that is missing ({error}). {extra}.") from None
-    except OSError:
-        raise
-    except Exception as error:  # each file system has its own
+    except (ValueError, TypeError, LookupError, AttributeError) as error:  # others are of a service that is away
         raise kind(f"{url}: this kind of address cannot be used ({error}).") from None
 
 

@@ -160,7 +160,8 @@ class NamedParameters(BaseEstimator):
 
     def _set_parameters(self, arguments: Mapping[str, Any]) -> None:
         """Make the arguments of `__init__`, its `locals()`, the attributes that scikit-learn asks for."""
-        self.__dict__.update({name: value for name, value in arguments.items() if name != "self"})
+        for name in arguments.keys() - {"self"}:
+            setattr(self, name, arguments[name])
 
     if not TYPE_CHECKING:  # any name would be an attribute
 

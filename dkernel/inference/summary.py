@@ -70,8 +70,6 @@ class FitSummary:
         if not judged:
             return known
         shift = {"shift": text} if (text := _shift(result)) else {}
-        weighted = any(rows.weight is not None for _, rows, _ in result.left_out)
-        judged["different"] = weighted and SOLVERS[result.model.recipe.solver].in_memory
         return replace(known, judged={**known.judged, **judged}, checks={**known.checks, **shift})
 
     @classmethod

@@ -56,9 +56,9 @@ def fill_docstring(documented: Any, passages: Mapping[str, str]) -> None:
     """
 
     def passage(line: re.Match[str]) -> str:
-        if line[2] not in passages:
+        words = " ".join(line[3].split()).split(" | ") if line[3] else []
+        if passages.get(line[2], "").count("{}") != len(words) or line[2] not in passages:
             return line[0]
-        words = " ".join(line[3].split()).split(" | ") if line[3] else ()
         return textwrap.indent(passages[line[2]].format(*words) if words else passages[line[2]], line[1])
 
     if documented.__doc__:  # python -OO has none

@@ -66,7 +66,8 @@ def test_of_a_scoring_and_of_an_evaluation(run_to, model, data, tmp_path):
     assert second["before"]["started"] == first["started"]  # that of the run that made the output stays
     named = tmp_path / "judged.json"
     job = ["evaluate", model, data / "test.parquet", "--allow-extra", "--quiet", "--record", named]
-    run_to(*job)
+    shown = run_to(*job)
+    assert ("accuracy" in shown.stdout, shown.stderr) == (True, "")
     found = read(named)
     assert (found["status"], found["rows_in"], found["model_sha256"]) == ("done", 500, first["model_sha256"])
     assert 0.8 < found["figures"]["accuracy"] <= 1

@@ -63,7 +63,10 @@ def test_a_search_keeps_its_rungs_at_a_url(run_to, data, bucket):
     run_to(*search)
     for part in ("search", "fit"):
         assert open_store(f"{bucket}/c/{part}").names() == ["checkpoint-result.safetensors"]
-    run_to(*search)
+    first = content(bucket, "m")
+    run_to(*search[:-1], code=2)  # without --resume
+    run_to(*search, "--overwrite")
+    assert content(bucket, "m") == first
 
 
 def test_a_place_that_cannot_be_is_said_before_the_work(run_to, data, bucket):

@@ -37,6 +37,21 @@ def test_a_parameter_of_another_name_is_answered(estimator, parameter, words):
     assert isinstance(found.value, TypeError)  # as Python says it
 
 
+@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
+def test_every_parameter_has_a_type(kind):
+    parameters = [p for p in inspect.signature(kind.__init__).parameters.values() if p.name != "self"]
+    assert [p.name for p in parameters if p.annotation is inspect.Parameter.empty] == []
+
+
+def test_a_parameter_that_a_class_of_a_user_sets_otherwise_is_set_so():
+    class Own(dkernel.KernelPCA):
+        """A class whose parameter is a property."""
+
+        gamma = property(lambda self: self._gamma, lambda self, value: setattr(self, "_gamma", value))
+
+    assert clone(Own(gamma=0.5)).get_params()["gamma"] == 0.5
+
+
 def test_the_signature_is_as_written_and_clones_are_equal():
     assert "n_components" in inspect.signature(dkernel.KernelClassifier).parameters
     machine = dkernel.KernelPCA(2, n_map_components=16)
@@ -44,7 +59,7 @@ def test_the_signature_is_as_written_and_clones_are_equal():
 
 
 @pytest.mark.parametrize("base", [dkernel.KernelClassifier, dkernel.KernelRegressor, dkernel.KernelPCA])
-@pytest.mark.parametrize("doc", [None, "A class.\n\n    {its own}\n    "])
+@pytest.mark.parametrize("doc", [None, "A class.\n\n    {its own}\n    {score: 0.93}\n    {features: few}\n    "])
 def test_a_class_of_a_user_may_have_parameters_and_a_docstring_of_its_own(base, doc):
     def init(self, n_components=8, noise=0.1):
         base.__init__(self, n_components=n_components)

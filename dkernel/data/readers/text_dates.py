@@ -124,7 +124,7 @@ def dates_of_texts(column: Any, name: str, describe: RowDescriber, form: str) ->
     >>> dates_of_texts(pa.array([20240131]), "day", str, "%Y%m%d").to_pylist()
     [datetime.datetime(2024, 1, 31, 0, 0)]
     """
-    texts = _as_texts(column)
+    texts = as_texts(column)
     times = _read_times(texts, form)
     if wrong := _find_wrong(texts, times, form):
         row, reason = min(wrong.items())
@@ -137,11 +137,11 @@ def dates_of_texts(column: Any, name: str, describe: RowDescriber, form: str) ->
 
 def no_dates(column: Any, form: str) -> dict[int, str]:
     """The rows whose text is no date or time, or no duration, with the reason; missing values are allowed."""
-    texts = _as_texts(column)
+    texts = as_texts(column)
     return _find_wrong(texts, _read_times(texts, form), form)
 
 
-def _as_texts(column: Any) -> Any:
+def as_texts(column: Any) -> Any:
     """The texts of a column, or the words of its numbers, missing where they are NULL_NUMBERS."""
     column = look_up(column)
     if arrow_kind(column.type) != TEXT:

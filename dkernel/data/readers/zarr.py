@@ -59,7 +59,12 @@ def _open(file: File) -> Any:
 
 def _explain(file: File) -> AbstractContextManager[None]:
     return explain_damage(
-        file.name, "this is not a Zarr store, or a damaged one", AttributeError, LookupError, TypeError
+        file.name,
+        "this is not a Zarr store, or a damaged one",
+        AttributeError,
+        LookupError,
+        TypeError,
+        FileNotFoundError,
     )
 
 
