@@ -18,6 +18,7 @@ import pytest
 from fsspec.core import url_to_fs
 from fsspec.implementations.memory import MemoryFileSystem
 
+from dkernel.data import store
 from dkernel.data.writers import atomic
 from dkernel.data.writers.destination import Destination
 from dkernel.data.writers.manifest import Manifest
@@ -47,16 +48,18 @@ def write(place, job=JOB, overwrite=False, skip=(), given=None):
     destination = Destination(place, overwrite)
     if destination.complete(job) is not None:
         return None
+    given = given or tables(place)
+    rows = [part.num_rows for part in given]
     with destination.stage(job) as staging:
-        parts = staging.finished(ROWS)
-        for index, part in enumerate(given or tables(place)):
+        parts = staging.finished(rows)
+        for index, part in enumerate(given):
             if index not in parts and index not in skip:
                 # In two tables, as the blocks of a unit come.
                 halves = [part.slice(0, part.num_rows // 2), part.slice(part.num_rows // 2)]
-                parts[index] = staging.part_writer(index, ROWS[index]).write([t for t in halves if t.num_rows])
+                parts[index] = staging.part_writer(index, rows[index]).write([t for t in halves if t.num_rows])
         if skip:
             raise KeyboardInterrupt
-        return staging.commit([parts[i] for i in range(len(ROWS))], COLUMNS)
+        return staging.commit([parts[i] for i in range(len(rows))], COLUMNS)
 
 
 def check_read(place, first=0):
@@ -171,7 +174,7 @@ def test_an_output_without_manifest_is_refused(root):
     assert siblings(f"{root}/mine.csv") == set()
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "zarr.json"])
+@pytest.mark.parametrize("name", ["notes.txt", "zarr.json", "notes.partial"])
 def test_overwriting_never_deletes_what_others_wrote(root, name):
     put(f"{root}/thesis/{name}", b"precious")
     write(f"{root}/out")
@@ -384,29 +387,43 @@ class Killed(BaseException):
 
 
 def fail_at(monkeypatch, step, error):
-    """Let the `step`-th change of the store in memory fail."""
+    """Let the `step`-th change of the store in memory fail, and those after it."""
     steps = count()
 
     def counted(change):
         def call(*args, **more):
-            if next(steps) == step:
+            if next(steps) >= step:
                 raise error
             return change(*args, **more)
 
         return call
 
-    for name in ("put_file", "cp_file", "rm_file"):
+    for name in ("put_file", "cp_file", "rm_file", "mv"):
         monkeypatch.setattr(MemoryFileSystem, name, counted(getattr(MemoryFileSystem, name)))
 
 
-@pytest.mark.parametrize(("name", "before"), [("folder", "new"), ("folder", "old"), ("one.npy", "old")])
+@pytest.fixture(params=["objects", "files"])
+def system(request, monkeypatch):
+    """The store in memory as one of objects, or as a remote file system, where a file has a hidden name first."""
+    if request.param == "files":
+        monkeypatch.setattr(store, "OBJECT_STORES", set())
+        rename = lambda self, old, new: self.store.update({new: self.store.pop(old)})  # noqa: E731
+        monkeypatch.setattr(MemoryFileSystem, "mv", rename)
+
+
+@pytest.mark.usefixtures("system")
+@pytest.mark.parametrize(
+    ("name", "before", "system"),
+    [("folder", b, s) for b in ("new", "old") for s in ("objects", "files")] + [("one.npy", "old", "objects")],
+    indirect=["system"],
+)
 def test_killed_at_any_step_of_the_commit_it_is_gone_on_with(name, before, bucket, tmp_path, monkeypatch):
     write(tmp_path / name)
     complete = contents(tmp_path / name)
     for step in count():
         place, old, killed = f"{bucket}/{step}/{name}", {}, False
         if before == "old":
-            write(place, OTHER, given=tables(place, 100))
+            write(place, OTHER, given=tables(place, 100) + tables(place, 200))
             old = contents(place)
         with monkeypatch.context() as patched:
             fail_at(patched, step, Killed())

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import stat
 import sys
@@ -95,6 +96,17 @@ def staged_name(name: str) -> str:
     """
     shortened = os.fsencode(name)[:_NAME_BYTES].decode(sys.getfilesystemencoding(), errors="ignore")
     return f".{shortened}.{uuid.uuid4().hex}.partial"
+
+
+def is_staged(name: str) -> bool:
+    """True for a name that `staged_name` gave.
+
+    Examples
+    --------
+    >>> is_staged(staged_name("m.safetensors")), is_staged(".m.safetensors.partial")
+    (True, False)
+    """
+    return re.fullmatch(r"\..+\.[0-9a-f]{32}\.partial", name, re.DOTALL) is not None
 
 
 def check_no_device(path: str | os.PathLike[str]) -> None:

@@ -21,9 +21,10 @@ Rejected rows are listed in `_rejects.csv` of a folder, else in `NAME.rejects-XX
 first digits of the output's sha256: it is there before the output appears, and no other output's list stood in its way.
 
 An object store has no rename of folders and no locks, and shows an object when it has all of it. So a folder is filled
-where it is: `_manifest.json` comes first and says whose it is, so that a commit which was killed is gone on with, then
-copies of the parts, which the store makes, and `_SUCCESS` last: where it is everything is there, where it is not
-nobody should read. Two clients with one job write the same bytes to the same names.
+where it is. First goes what an older output has more than this one, while its own manifest still names it; then
+`_manifest.json` says whose the folder is, so that a commit which was killed is gone on with; then come copies of the
+parts, which the store makes, and `_SUCCESS` last: where it is everything is there, where it is not nobody should read.
+Two clients with one job write the same bytes to the same names.
 """
 
 import errno
@@ -47,6 +48,7 @@ from dkernel.data.writers.atomic import (
     explain_os_errors,
     file_digest,
     is_empty_folder,
+    is_staged,
     lock_in,
     replacing,
     restore,
@@ -154,8 +156,9 @@ class Destination:
         return not self.beside.has(self.name) or is_empty_folder(Path(self.path))
 
     def _list_files(self) -> set[str]:
-        """The names of the files in an output that is a folder."""
-        return set(self.beside.within(self.name).files())
+        """The names of the files in an output that is a folder, without what a kill left of an upload."""
+        names = self.beside.within(self.name).files()
+        return {name for name in names if self.beside.renames or not is_staged(name)}
 
     def _holds(self, manifest: Manifest, read: bool) -> bool:
         """True if the output equals its manifest: byte for byte on a disk, or where `read`."""
@@ -416,9 +419,10 @@ class Staging:
             listed = self._list_rejected(parts, facts, here, REJECTS_NAME)
             manifest = Manifest(self.job, entries, sum(part.rejected for part in parts), listed, facts)
             folder.remove(_SUCCESS)
-            folder.write(destination.manifest_name, manifest.to_bytes())
+            # Before the new manifest: a rerun removes nothing that the manifest it finds does not name.
             for old in folder.files().keys() - {destination.manifest_name, *(entry.name for entry in entries)}:
                 folder.remove(old)
+            folder.write(destination.manifest_name, manifest.to_bytes())
             if listed is not None:
                 folder.take(here / REJECTS_NAME, REJECTS_NAME)
             if renames:  # before the parts: it is what a rerun takes them back by
