@@ -20,7 +20,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from dkernel.data import store
 from dkernel.data.writers import atomic
-from dkernel.data.writers.destination import Destination
+from dkernel.data.writers.destination import Destination, Staging
 from dkernel.data.writers.manifest import Manifest
 from dkernel.errors import ClusterError, DataError, UnsupportedError
 from tests.inference.tables import read_table
@@ -78,6 +78,12 @@ def siblings(place) -> set[str]:
     folder, name = posixpath.split(path)
     there = system.ls(folder, detail=False) if system.exists(folder) else []
     return {posixpath.basename(path) for path in there} - {name, f".{name}.manifest.json"}
+
+
+def write_others(place):
+    """Let another program make what is no output of dkernel."""
+    inside = "/b" if "." not in posixpath.basename(place) or place.endswith(".zarr") else ""
+    put(place + inside, b"precious")
 
 
 def put(place, content: bytes):
@@ -265,6 +271,35 @@ def test_of_two_clients_of_a_store_the_second_replaces_nothing(bucket, name):
         with pytest.raises(DataError, match="different: model"):
             other.commit(parts[other], COLUMNS)
     assert url_to_fs(place)[0].find(place, detail=True) == before
+
+
+def meanwhile(monkeypatch, act):
+    """Let something happen while a commit makes the output, which it does after it has looked at the place."""
+    real = Staging._list_rejected
+    monkeypatch.setattr(Staging, "_list_rejected", lambda *args: (monkeypatch.undo(), act(), real(*args))[-1])
+
+
+def test_what_appears_while_an_output_is_made_stays(place, monkeypatch):
+    meanwhile(monkeypatch, lambda: write_others(place))
+    with pytest.raises(DataError, match="no manifest"):
+        write(place)
+    assert b"precious" in contents(place).values()
+    assert len(contents(place)) == 1
+
+
+@pytest.mark.parametrize("name", STORE)
+def test_a_job_that_another_client_finishes_meanwhile_is_done(bucket, name, monkeypatch):
+    place, before = f"{bucket}/{name}", []
+    meanwhile(monkeypatch, lambda: before.append((write(place), url_to_fs(place)[0].find(place, detail=True))))
+    assert (write(place), url_to_fs(place)[0].find(place, detail=True)) == before[0]
+    assert siblings(place) == set()
+
+
+def test_a_listing_that_is_late_hides_no_part(path, monkeypatch):
+    files = store.FolderStore.files
+    monkeypatch.setattr(store.FolderStore, "files", lambda s: {} if "staging" in s.folder.name else files(s))
+    write(path)
+    check_read(path)
 
 
 def test_late_and_duplicate_attempts_add_no_rows(path):

@@ -368,10 +368,15 @@ class Staging:
             destination.sweep(manifest)
         return manifest
 
+    def _look_again(self) -> Manifest | None:
+        """The manifest if another client has finished this job meanwhile; refuses what else has appeared."""
+        return None if self.destination.overwrite else self.destination.complete(self.job)
+
     def _check_there(self, parts: Sequence[OutputPart]) -> None:
         names, there = [part.staged for part in parts], self.store.files()
         names += [part.rejects for part in parts if part.rejected]
-        if missing := [name for name in names if name not in there]:
+        # One by one too: over a network a listing may be older than what other machines have just made.
+        if missing := [name for name in names if name not in there and not self.store.has(name)]:
             raise ClusterError(
                 f"{self.store.where} no longer has {missing[0]}, which a worker finished. Someone removed it, or a "
                 "worker's disk is another than the client's: an output must lie where all see it. Run the same command "
@@ -393,6 +398,8 @@ class Staging:
             listed = self._list_rejected(parts, facts, here, f"{entry.name}.rejects-{entry.sha256[:8]}.csv")
             manifest = Manifest(self.job, (entry,), sum(part.rejected for part in parts), listed, facts)
             self.store.write("manifest.json", manifest.to_bytes())
+            if (other := self._look_again()) is not None:
+                return other
             if listed is not None:
                 destination.home.take(here / REJECTS_NAME, listed.name)
             if not destination.home.renames:  # bytes of two outputs may be as many: the old manifest holds no more
@@ -418,6 +425,8 @@ class Staging:
                 entries = tuple(Entry(name, part.rows, part.bytes, part.sha256) for name, part in named.items())
             listed = self._list_rejected(parts, facts, here, REJECTS_NAME)
             manifest = Manifest(self.job, entries, sum(part.rejected for part in parts), listed, facts)
+            if not renames and (other := self._look_again()) is not None:
+                return other
             folder.remove(_SUCCESS)
             # Before the new manifest: a rerun removes nothing that the manifest it finds does not name.
             for old in folder.files().keys() - {destination.manifest_name, *(entry.name for entry in entries)}:
@@ -432,6 +441,8 @@ class Staging:
             self._check_uploads(manifest)
             folder.write(_SUCCESS, b"")
             if renames:
+                if (other := self._look_again()) is not None:
+                    return other
                 destination.beside.take(here / "output", destination.name)
         return manifest
 
