@@ -14,6 +14,7 @@ import fsspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from fsspec.core import url_to_fs
 from fsspec.implementations.memory import MemoryFileSystem
@@ -486,6 +487,29 @@ def test_trouble_with_a_store_names_it(bucket, monkeypatch, error, kind):
     fail_at(monkeypatch, 0, error)
     with pytest.raises(kind, match="memory://"):
         write(f"{bucket}/scores")
+
+
+def test_a_store_that_fails_while_a_part_is_read_is_named(bucket, monkeypatch):
+    monkeypatch.setattr(pq.ParquetFile, "schema_arrow", property(lambda _: 1 / 0))
+    with pytest.raises(ClusterError, match=r"memory://.*part-00000.*ZeroDivisionError"):
+        write(f"{bucket}/folder")
+
+
+@pytest.mark.parametrize("name", STORE)
+def test_a_place_that_cannot_be_asked_for_is_not_free(bucket, name, monkeypatch):
+    write(f"{bucket}/{name}")
+    monkeypatch.setattr(MemoryFileSystem, "exists", lambda *_, **__: False)
+    with pytest.raises(DataError, match="different: model"):
+        write(f"{bucket}/{name}", OTHER)
+
+
+def test_what_a_part_saw_and_nobody_may_read_is_refused(bucket, monkeypatch):
+    with Destination(f"{bucket}/folder").stage(JOB) as staging:
+        staging.part_writer(0, 5).write(tables("folder")[:1], seen={"a": 1})
+        fail = lambda *_, **__: (_ for _ in ()).throw(PermissionError("no"))  # noqa: E731
+        monkeypatch.setattr(MemoryFileSystem, "get_file", fail)
+        with pytest.raises(DataError, match=r"seen.*no permission"):
+            staging.finished(ROWS)
 
 
 @pytest.mark.parametrize("name", ["folder", "one.csv"])

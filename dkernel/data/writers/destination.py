@@ -42,7 +42,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dkernel.data.rejected_rows import csv_of_files, rows_of_csv, to_csv
-from dkernel.data.store import Store, is_url, locate, open_filesystem
+from dkernel.data.store import Store, explain_errors, is_url, locate, open_filesystem
 from dkernel.data.writers.atomic import (
     check_no_device,
     explain_os_errors,
@@ -151,9 +151,10 @@ class Destination:
             self.home.take(here / "manifest.json", self.manifest_name)
 
     def _is_free(self) -> bool:
-        if self.format.folder and not self.beside.renames:
-            return not self._list_files()
-        return not self.beside.has(self.name) or is_empty_folder(Path(self.path))
+        if self.beside.renames:
+            return not self.beside.has(self.name) or is_empty_folder(Path(self.path))
+        # Listed, because some file systems answer that nothing is there when they could not look.
+        return not self._list_files() if self.format.folder else self.name not in self.beside.files()
 
     def _list_files(self) -> set[str]:
         """The names of the files in an output that is a folder, without what a kill left of an upload."""
@@ -329,8 +330,9 @@ class Staging:
         changed = self.store.find_changed(needed)
         whole: list[OutputPart] = []
         for part in parts:
+            content = self.store.read(part.seen_name) if part.seen_name in there else b"{}"
             try:
-                seen = json.loads(self.store.read(part.seen_name)) if part.seen_name in there else {}
+                seen = json.loads(content)
             except ValueError:
                 continue  # it is made again
             if isinstance(seen, dict) and not changed & {part.staged, part.rejects}:
@@ -459,7 +461,11 @@ class Staging:
         """Refuse Parquet parts that have other columns or types than the first, or other rows than were read."""
         first: pa.Schema | None = None
         for part in parts:
-            with self.store.reading(part.staged, all_of_it=False) as stream, pq.ParquetFile(stream) as file:
+            with (
+                nullcontext() if self.store.renames else explain_errors(self.store.path(part.staged)),
+                self.store.reading(part.staged, all_of_it=False) as stream,
+                pq.ParquetFile(stream) as file,
+            ):
                 rows, schema = file.metadata.num_rows, file.schema_arrow
             check_rows(self.destination.path, rows, part.rows)
             first = schema if first is None else first
