@@ -101,12 +101,6 @@ def cut_tables(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting)
 
 
-def is_bytes(kind: pa.DataType) -> bool:
-    """True of bytes, which files of Impala, Hive and Hadoop have in the place of text."""
-    binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
-    return bool(binary or kind == pa.binary_view())
-
-
 def look_up(column: Any) -> Any:
     """A column with its dictionary looked up, if it has one; it may then hold a null that the dictionary had."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column

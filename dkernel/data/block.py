@@ -19,10 +19,6 @@ from dkernel.numerics.rows import bytes_of_rows
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.numerics.validation import RowDescriber
 
-# The kinds of a column, as the reader sees it; "other" (lists, bytes, ...) can only be kept. "digits" is text that is
-# all numbers but would not come back from them (007, 3.50): numbers to compute with, text to carry.
-COLUMN_KINDS = ("bool", "int", "float", "digits", "text", "date", "duration", "other", "empty")
-
 _MOST_ROWS = 131_072  # rows of a chunk of few features: enough that the cost of a task is a small part
 MOST_WEIGHT = 1e30  # sums of the losses of more are no numbers in float32
 CHUNK_BYTES = 64 * 2**20  # bytes of a chunk: the smallest worker has room for some
@@ -147,32 +143,6 @@ def cut_evenly(rows: int, limit: int) -> tuple[int, ...]:
         return ()
     n = -(-rows // limit)
     return tuple(rows // n + (i < rows % n) for i in range(n))
-
-
-def is_of_numbers(dtype: Any) -> bool:
-    """True of a dtype of numpy or pandas whose values are numbers or booleans."""
-    return getattr(dtype, "kind", "O") in "biuf"
-
-
-def kind_of_dtype(dtype: Any) -> str:
-    """Kind of a numpy dtype, one of COLUMN_KINDS.
-
-    Examples
-    --------
-    >>> kind_of_dtype(np.dtype("int8"))
-    'int'
-    """
-    return {
-        "b": "bool",
-        "i": "int",
-        "u": "int",
-        "f": "float",
-        "U": "text",
-        "S": "text",
-        "T": "text",
-        "M": "date",
-        "m": "duration",
-    }.get(dtype.kind, "other")
 
 
 def one_a_row(values: Any, what: str, several: bool = False) -> NDArray[Any] | None:

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from dkernel.data.column_types import DECIMAL, EMPTY, FLOAT, NUMBERS, TIMES, join_types, name_type
 from dkernel.data.encoded_columns import encoded_kinds
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions
-from dkernel.data.object_columns import NUMBERS, TIMES, kind_name, object_columns
+from dkernel.data.object_columns import object_columns
 from dkernel.data.readers.arrow_tables import common_type
 from dkernel.errors import DataError, MissingColumnError
 from dkernel.numerics.sparse_rows import RangeNames
@@ -206,7 +207,7 @@ def _objects(
 ) -> tuple[str, ...]:
     """The features of a table that are objects; a feature or a weight that is not what it should be is refused."""
     if request.weight is not None and table.kinds[request.weight] not in (*NUMBERS, "empty"):
-        kind = kind_name(table.kinds[request.weight])
+        kind = name_type(table.kinds[request.weight])
         raise DataError(f"{table.file.name}: the weight column {request.weight!r} holds {kind}, not numbers.")
     formats = _date_formats(request)
     kinds = {
@@ -217,8 +218,8 @@ def _objects(
     times = [name for name in kinds if encoded.get(name) in TIMES and kinds[name] in (*NUMBERS, *TIMES)]
     if times and table.file.format != "csv":  # of text, the reader names the row
         raise DataError(
-            f"{table.file.name}: column {times[0]!r} holds {kind_name(kinds[times[0]])}, and the model takes "
-            f"{kind_name(encoded[times[0]])} there."
+            f"{table.file.name}: column {times[0]!r} holds {name_type(kinds[times[0]])}, and the model takes "
+            f"{name_type(encoded[times[0]])} there."
         )
     if table.inferred:
         if undecoded := next((name for name, kind in kinds.items() if kind == "other"), None):
@@ -246,18 +247,19 @@ def _fits(table: FileSchema, name: str, encoded: str | None, formatted: bool) ->
 
 
 def _one_kind(name: str, tables: Sequence[FileSchema], request: ReadOptions, keep: Set[str]) -> str:
-    table_of_kind = {t.kinds[name]: t for t in reversed(tables) if t.rows and t.kinds[name] != "empty"}
+    table_of_kind = {t.kinds[name]: t for t in reversed(tables) if t.rows and t.kinds[name] != EMPTY}
     if name == request.label:
+        table_of_kind = {FLOAT if kind == DECIMAL else kind: t for kind, t in table_of_kind.items()}
         return _label_kind(name, tables, table_of_kind, request.label_as)
     if len(table_of_kind) <= 1:
-        return next(iter(table_of_kind), "empty")
-    if set(table_of_kind) <= set(NUMBERS):
-        return "digits" if "digits" in table_of_kind else "float"
+        return next(iter(table_of_kind), EMPTY)
+    if (joined := join_types(table_of_kind)) is not None:
+        return joined
     if name in keep and all(t.inferred for t in table_of_kind.values()):
         return "text"
     (kind, table), (other, second) = list(table_of_kind.items())[:2]
     raise DataError(
-        f"{table.file.name}: column {name!r} holds {kind_name(kind)}, but {kind_name(other)} in {second.file.name}."
+        f"{table.file.name}: column {name!r} holds {name_type(kind)}, but {name_type(other)} in {second.file.name}."
     )
 
 
@@ -274,7 +276,7 @@ def _label_kind(name: str, tables: Sequence[FileSchema], table_of_kind: dict[str
         return "float" if label_as == "numbers" or fractions or typed == {"float"} else "whole"
     (kind, table), (other, second) = list(table_of_kind.items())[:2]
     raise DataError(
-        f"The label {name!r} holds {kind_name(kind)} in {table.file.name} but {kind_name(other)} in {second.file.name}"
+        f"The label {name!r} holds {name_type(kind)} in {table.file.name} but {name_type(other)} in {second.file.name}"
         ": one type of label is needed in all files."
     )
 

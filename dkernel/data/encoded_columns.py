@@ -8,12 +8,13 @@ import numpy as np
 from dask.delayed import Delayed
 
 from dkernel.data.block import chunk_limit, no_weight
+from dkernel.data.column_types import DATE, EMPTY, NUMBERS, TEXT, TIMES
 from dkernel.data.encoding import CategoryColumn, Encoding, TableCounts
 from dkernel.data.encoding.counts import CategoryCount
 from dkernel.data.encoding.notation import is_date, is_iso, is_plain, remark_on
 from dkernel.data.file_parts import count_weights
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, number_files
-from dkernel.data.object_columns import NUMBERS, find_domains
+from dkernel.data.object_columns import find_domains
 from dkernel.errors import DataError
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.numerics.validation import nearest_name
@@ -32,7 +33,7 @@ def encoded_kinds(
 
     Parameters
     ----------
-    kinds : of each table with rows, column -> one of block.COLUMN_KINDS
+    kinds : of each table with rows, column -> one of column_types.COLUMN_TYPES
     coded : columns that are stored as categories
     where : the file, or X, for messages
     """
@@ -44,15 +45,16 @@ def encoded_kinds(
     for name, what in [*((name, "category") for name in named), *((name, "date") for name in dated)]:
         if name not in known:
             raise DataError(f"{where} has no feature {name!r}, named as a {what}.{nearest_name(name, list(columns))}")
-    seen_kinds = {name: {table[name] for table in kinds} - {"empty"} for name in columns}
+    seen_kinds = {name: {table[name] for table in kinds} - {EMPTY} for name in columns}
 
     def kind_of_column(name: str) -> str:
         if name in dated:
-            return "date"
+            return DATE
         # A column of several types is a category only where it is named as one: a file may hold a mistake.
-        if name in named or (request.categorical != "none" and (name in coded or seen_kinds[name] == {"text"})):
+        if name in named or (request.categorical != "none" and (name in coded or seen_kinds[name] == {TEXT})):
             return "category"
-        return seen_kinds[name].pop() if seen_kinds[name] in ({"date"}, {"duration"}) else "number"
+        times = [kind for kind in TIMES if seen_kinds[name] == {kind}]
+        return times[0] if times else "number"
 
     domains = find_domains(request.kernel, columns)
     free = [name for name in columns if domains.get(name, "any") == "any"]

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from dkernel.data.block import cut_evenly
+from dkernel.data.column_types import DURATION, TIMES
 from dkernel.data.encoding import Encoding
-from dkernel.data.encoding.words import DURATION
-from dkernel.data.object_columns import TIMES
 from dkernel.data.paths import File
 from dkernel.kernels import Kernel
 from dkernel.numerics.layout import Layout
@@ -73,7 +72,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class FileSchema:
-    """One file: `kinds` maps each column to its kind (block.COLUMN_KINDS), in the file's order.
+    """One file: `kinds` maps each column to its kind (column_types.COLUMN_TYPES), in the file's order.
 
     `steps`: rows of the smallest parts that can be read alone, in order; or one number, the rows of every step but the
     last. `marks`: for text, where each step begins (bytes), and where the last ends; `lines`: the lines of the file

@@ -7,7 +7,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dkernel.data.arrow import code_values, look_up
-from dkernel.data.encoding.words import TEXT, arrow_kind, in_kind, kind_among, kinds_in, to_words
+from dkernel.data.column_types import TEXT
+from dkernel.data.encoding.words import arrow_kind, in_kind, kind_among, kinds_in, to_words
 from dkernel.errors import DataError
 
 

@@ -3,14 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dkernel.data.column_types import DATE, DURATION, EMPTY, NUMBERS, TEXT, TIME, name_type
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
 from dkernel.numerics.sparse_rows import RangeNames
-
-NUMBERS = ("bool", "int", "float", "digits")
-"""The kinds (block.COLUMN_KINDS) that are numbers."""
-
-TIMES = ("date", "duration")
 
 
 def find_domains(kernel: Kernel | str | None, columns: Sequence[str]) -> dict[str, str]:
@@ -43,8 +39,7 @@ def object_columns(
     Parameters
     ----------
     kernel : None takes all columns as numbers
-    kinds : of each feature, as in block.COLUMN_KINDS; "empty" fits everything, and a "guess" is a number that may be
-        text
+    kinds : of each feature, one of COLUMN_TYPES; "empty" fits everything, and a "guess" is a number that may be text
     where : the file, or X
     flag : whether the reader has an option --exclude
     fitted : whether the columns are those of a model, which needs them all
@@ -60,14 +55,14 @@ def object_columns(
         domain, is_number = domains.get(name), kind in (*NUMBERS, "guess")
         if domain == "objects" and kind in NUMBERS:
             raise DataError(
-                f"{where}: column {name!r} holds {kind_name(kind)}, and {parse(kernel or '')!r} takes text, lists or "
+                f"{where}: column {name!r} holds {name_type(kind)}, and {parse(kernel or '')!r} takes text, lists or "
                 "sets: store the column as text."
             )
-        if domain == "objects" or (domain == "any" and not is_number and kind != "empty"):
+        if domain == "objects" or (domain == "any" and not is_number and kind != EMPTY):
             names.append(name)
-        elif not is_number and kind != "empty" and fitted:
-            raise DataError(f"{where}: column {name!r} holds {kind_name(kind)}, and the model takes numbers there.")
-        elif not is_number and kind != "empty":
+        elif not is_number and kind != EMPTY and fitted:
+            raise DataError(f"{where}: column {name!r} holds {name_type(kind)}, and the model takes numbers there.")
+        elif not is_number and kind != EMPTY:
             raise DataError(_refusal(name, kind, where, None if domain else kernel, flag))
     return tuple(names)
 
@@ -76,31 +71,18 @@ def _refusal(name: str, kind: str, where: str, passed_over_by: Kernel | str | No
     exclude = f"exclude it, as with `--exclude {name}`" if flag else "leave it out"
     if passed_over_by is not None:
         return (
-            f"{where}: column {name!r} holds {kind_name(kind)}, and no part of {parse(passed_over_by)!r} takes it: "
+            f"{where}: column {name!r} holds {name_type(kind)}, and no part of {parse(passed_over_by)!r} takes it: "
             f"{exclude}, or add a kernel of it, as in ... + SpectrumKernel(3).on([{name!r}])."
         )
     advice = {
-        "text": f"take it as a category (`--categorical {name}`), or give it a kernel of texts, such as "
+        TEXT: f"take it as a category (`--categorical {name}`), or give it a kernel of texts, such as "
         f"Gaussian().on([...]) + SpectrumKernel(3).on([{name!r}])",
-        "date": "or store it as a date or as seconds",
-        "duration": "or store it as seconds",
+        DATE: "or store it as a date or as seconds",
+        TIME: "or store it as a time or as seconds",
+        DURATION: "or store it as seconds",
     }.get(kind, "or make columns of numbers or text of its parts")
-    what = f"{where}: column {name!r} holds {kind_name(kind)}, not numbers, so it cannot be a feature"
+    what = f"{where}: column {name!r} holds {name_type(kind)}, not numbers, so it cannot be a feature"
     return f"{what}: {exclude}, {advice}."
-
-
-def kind_name(kind: str) -> str:
-    """A kind for people."""
-    return {
-        "bool": "true/false values",
-        "int": "integers",
-        "float": "floating-point numbers",
-        "digits": "numbers as text",
-        "text": "text",
-        "date": "dates or times",
-        "duration": "durations",
-        "other": "values of another type (lists, ...)",
-    }.get(kind, "nothing")
 
 
 def check_gamma(kernels: Sequence[Kernel], gamma: Any) -> None:

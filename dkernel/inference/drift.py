@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data import Block
+from dkernel.data.column_types import DATE, TIME
 from dkernel.data.encoding.columns import ONE_HOT, CategoryColumn, NumberColumn
 from dkernel.errors import DriftWarning
 from dkernel.model.model import Model
@@ -146,7 +147,7 @@ def _index_of_number(d: float, square: float, n: float) -> float:
 
 
 def _measure_drift(column: NumberColumn, mean: float, deviation: float) -> dict[str, Any]:
-    if column.kind == "date":
+    if column.kind in (DATE, TIME):
         when = np.datetime64(round(mean + column.offset), "s").astype("datetime64[D]")
         return {"mean": str(when), "deviation": f"{deviation / DAY_SECONDS:.3g} days"}
     return {"mean": float(f"{mean + column.offset:.4g}"), "deviation": float(f"{deviation:.4g}")}

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from dkernel.data.arrow import look_up, pick_rows
 from dkernel.data.block import Block
-from dkernel.data.encoding.words import DATE, DURATION, NUMBER, TEXT, TIME, arrow_kind
+from dkernel.data.column_types import DATE, DURATION, TEXT, TIME
+from dkernel.data.encoding.words import NUMBER, arrow_kind
 from dkernel.data.file_schema import CSV_TEXT
 from dkernel.data.group_words import group_words
 from dkernel.data.readers.text_dates import dates_of_texts

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.column_types import DATE, TIME
 from dkernel.data.encoding import CategoryColumn, NumberColumn
 from dkernel.data.source import Source
 from dkernel.numerics.random_streams import rows_of_hashes
@@ -44,7 +45,9 @@ def cautions(
     numbers = {name: inputs[0] for name, inputs in columns.items() if len(inputs) and not level[inputs[0]]}
     sample = survey.reservoir
     starts = {
-        column.name: column.offset for column in encoded if isinstance(column, NumberColumn) and column.kind == "date"
+        column.name: column.offset
+        for column in encoded
+        if isinstance(column, NumberColumn) and column.kind in (DATE, TIME)
     }
     steps = {name: _step(survey, j) for name, j in numbers.items() if source.weight is None}
     if counting := [name for name, step in steps.items() if step == 1 and name not in starts]:

@@ -22,6 +22,7 @@ from dkernel.data.collections.tables import (
     to_table,
     types_in,
 )
+from dkernel.data.column_types import OTHER, TEXT, TIMES
 from dkernel.data.compute import dask_compute
 from dkernel.data.encoded_columns import encoded_kinds, learn_encoding
 from dkernel.data.encoding import Encoding, TableCounts
@@ -149,7 +150,7 @@ def kinds_to_encode(
     if encoded is None:
         return None
     for j, (name, kind) in enumerate(kinds.items()):
-        if kind == "other" or (kind == "text" and encoded[name] not in ("category", "date")):
+        if kind == OTHER or (kind == TEXT and encoded[name] not in ("category", *TIMES)):
             raise DataError(
                 f"Column {name!r} of X holds {types_in(X, j)} and is no category: leave it out, or make text, numbers "
                 "or dates of all its values."

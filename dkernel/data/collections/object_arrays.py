@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data.block import kind_of_dtype
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.collections.tables import as_table
+from dkernel.data.column_types import BOOL, FLOAT, INT, OTHER, TEXT, TIMES, are_numbers, type_of_dtype
 from dkernel.data.object_columns import find_domains
 from dkernel.errors import DataError
 from dkernel.kernels import Kernel
@@ -33,7 +33,7 @@ def holds_objects(kernel: Kernel, X: Any) -> bool:
         dtypes = list(X.dtypes) if getattr(X, "ndim", 1) == 2 else [X.dtype]
         return any(_kind(dtype) in ("text", "other") for dtype in dtypes)
     if hasattr(X, "dtype"):
-        return X.dtype.kind not in "fiub"
+        return not are_numbers(X.dtype)
     first = X[0] if isinstance(X, list | tuple) and X else 0
     parts = first if isinstance(first, list | tuple) else [first]
     return not all(isinstance(part, int | float | np.number | np.ndarray) for part in parts)
@@ -65,11 +65,11 @@ def object_table(X: Any) -> Any:
 
 
 def find_kinds(table: Any, columns: Sequence[str], kernel: Kernel) -> dict[str, str]:
-    """Kind of each column of a table, as in block.COLUMN_KINDS; in arrays of objects by their first row."""
+    """Kind of each column of a table, as in column_types.COLUMN_TYPES; in arrays of objects by their first row."""
     if hasattr(table, "dtypes"):
         return dict(zip(columns, map(_kind, table.dtypes), strict=True))
     if table.dtype.kind != "O":
-        return dict.fromkeys(columns, kind_of_dtype(table.dtype))
+        return dict.fromkeys(columns, type_of_dtype(table.dtype))
     if is_dask(table):
         domains = find_domains(kernel, columns)
         return {name: "guess" if domains.get(name) == "numbers" else "text" for name in columns}
@@ -78,9 +78,8 @@ def find_kinds(table: Any, columns: Sequence[str], kernel: Kernel) -> dict[str, 
 
 def _kind(dtype: Any) -> str:
     """The kind of a column of a data frame: object columns, categories and lists are text, or what the kernel says."""
-    return {"b": "bool", "i": "int", "u": "int", "f": "float", "M": "other", "m": "other"}.get(
-        getattr(dtype, "kind", "O"), "text"
-    )
+    kind = type_of_dtype(dtype)
+    return OTHER if kind in TIMES else kind if kind in (BOOL, INT, FLOAT) and not hasattr(dtype, "categories") else TEXT
 
 
 def _kind_of_value(values: NDArray[Any]) -> str:

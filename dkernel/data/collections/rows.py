@@ -20,7 +20,6 @@ from dkernel.data.block import (
     chunk_limit,
     cut_blocks,
     cut_evenly,
-    kind_of_dtype,
     label_and_weight,
     one_a_row,
 )
@@ -43,6 +42,7 @@ from dkernel.data.collections.tables import (
     take_rows,
     to_table,
 )
+from dkernel.data.column_types import BOOL, FLOAT, INT, TEXT, type_of_dtype
 from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.label_means import n_copies
 from dkernel.data.source import Source, Unit
@@ -243,13 +243,13 @@ def _source(
     units: Sequence[Unit], layout: Layout, token: str, label: Any, row_bytes: int, encoding: Encoding | None
 ) -> Source:
     """The source of these units, with the kind of this label: several targets become numbers."""
-    kind = None if label is None else kind_of_dtype(label.dtype if label.ndim == 1 else np.dtype(np.float64))
+    kind = None if label is None else type_of_dtype(label.dtype) if label.ndim == 1 else FLOAT
     return Source(
         tuple(units),
         layout.columns,
         dtype=layout.array_dtype,
         fingerprint=token,
-        label_kind=kind if kind in ("bool", "int", "float", "text") else None,
+        label_kind=kind if kind in (BOOL, INT, FLOAT, TEXT) else None,
         objects=layout.objects,
         row_bytes=row_bytes,
         encoding=encoding,

@@ -10,48 +10,40 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dkernel.data.arrow import as_native, is_bytes, text_of_bytes
+from dkernel.data.arrow import as_native, text_of_bytes
 from dkernel.data.arrow_streams import is_stream
-from dkernel.data.block import COLUMN_KINDS, is_of_numbers, kind_of_dtype
 from dkernel.data.collections.dask_arrays import dense, is_dask, refuse_parts
+from dkernel.data.column_types import (
+    COLUMN_TYPES,
+    DURATION,
+    EMPTY,
+    FLOAT,
+    NUMBERS,
+    OTHER,
+    TEXT,
+    TIMES,
+    are_numbers,
+    arrow_type,
+    column_type,
+    is_bytes,
+    name_type,
+)
 from dkernel.data.encoding.tables import code_column, column_numbers
-from dkernel.data.encoding.words import DURATION
-from dkernel.data.object_columns import NUMBERS, TIMES, kind_name
 from dkernel.data.readers.array_file import fill_block
-from dkernel.data.readers.arrow_tables import kind_of_type
 from dkernel.data.readers.text_dates import dates_of_texts
 from dkernel.errors import DataError
 from dkernel.numerics.rows import stored_arrays
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide
 
-# The type that pandas infers for a column of objects -> one of block.COLUMN_KINDS.
-_INFERRED = {
-    "string": "text",
-    "bytes": "text",
-    "boolean": "bool",
-    "integer": "int",
-    "floating": "float",
-    "mixed-integer-float": "float",
-    "decimal": "float",
-    "datetime": "date",
-    "datetime64": "date",
-    "date": "date",
-    "time": "date",
-    "timedelta": "duration",
-    "timedelta64": "duration",
-    "empty": "empty",
-}
-
 _LOOKED_AT = 1000  # values of a column whose types a message names
 
 
 FITTING = {
-    "number": (*NUMBERS, "empty"),
-    "date": ("date", "empty"),
-    "duration": ("duration", "empty"),
-    "category": COLUMN_KINDS,
+    "number": (*NUMBERS, EMPTY),
+    **{kind: (kind, EMPTY) for kind in TIMES},
+    "category": COLUMN_TYPES,
 }
-"""Kind of a column of an encoding -> the kinds of data (block.COLUMN_KINDS) that it takes."""
+"""Kind of a column of an encoding -> the kinds of data (column_types.COLUMN_TYPES) that it takes."""
 
 
 def column_names(X: Any) -> tuple[str, ...] | None:
@@ -122,7 +114,7 @@ def matrix(table: Any, dtype: str) -> Any:
     try:
         return fill_block(list(map(_numbers, columns)), len(table), dtype)
     except (TypeError, ValueError):
-        odd = next(name for name, dtype_of in table.dtypes.items() if not is_of_numbers(dtype_of))
+        odd = next(name for name, dtype_of in table.dtypes.items() if not are_numbers(dtype_of))
         raise explain_other_kind(odd, table[odd].dropna().iloc[0]) from None
 
 
@@ -141,7 +133,7 @@ def column_arrays(table: Any, columns: Sequence[str] | None) -> Iterator[NDArray
 
 
 def _arrays_of_column(column: pa.ChunkedArray) -> Iterator[NDArray[Any]]:
-    if kind_of_type(column.type) != "text":
+    if column_type(column.type) != TEXT:
         yield column_numbers(column)
         return
     words, codes = code_column(column)
@@ -178,7 +170,7 @@ def check_numbers(table: Any, columns: Sequence[str]) -> None:
         dtypes = zip(columns, table.dtypes, strict=True)
         odd = next(((f"column {name!r} of X", dtype) for name, dtype in dtypes if kinds[name] not in NUMBERS), None)
     else:
-        odd = None if is_of_numbers(table.dtype) else ("X", table.dtype)
+        odd = None if are_numbers(table.dtype) else ("X", table.dtype)
     if odd is not None:
         what, dtype = odd
         raise DataError(
@@ -195,32 +187,31 @@ def column_dtypes(X: Any) -> list[Any]:
 
 def holds_columns(X: Any) -> bool:
     """True of what an encoding can take: a frame, or an array (n, p) of numbers, in memory or in Dask."""
-    return X.ndim == 2 and (hasattr(X, "dtypes") or is_of_numbers(X.dtype))
+    return X.ndim == 2 and (hasattr(X, "dtypes") or are_numbers(X.dtype))
 
 
 def column_kinds(X: Any, columns: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
-    """Kind of each column, one of block.COLUMN_KINDS, and the columns that are stored as categories."""
+    """Kind of each column, one of column_types.COLUMN_TYPES, and the columns that are stored as categories."""
     kinds, stored = {}, set()
     for j, (name, dtype) in enumerate(zip(columns, column_dtypes(X), strict=True)):
-        arrow = getattr(dtype, "pyarrow_dtype", None)
-        if hasattr(dtype, "categories") or (arrow is not None and pa.types.is_dictionary(arrow)):
+        arrow = arrow_type(dtype)
+        if arrow is not None and pa.types.is_dictionary(arrow):
             stored.add(name)
-            kinds[name] = "text"
+            kinds[name] = TEXT
         elif arrow is not None:
-            kinds[name] = kind_of_type(arrow)
-        elif is_of_numbers(dtype) or kind_of_dtype(dtype) in TIMES:
-            kinds[name] = kind_of_dtype(dtype)
-        elif is_dask(X):
-            kinds[name] = "text" if str(dtype).startswith(("object", "str")) else "other"
-        else:
-            kinds[name] = _infer_kind(X.iloc[:, j])
+            kinds[name] = column_type(arrow)
+        else:  # objects, of which those of Dask are on workers
+            kinds[name] = TEXT if is_dask(X) else _type_of_objects(X.iloc[:, j])
     return kinds, frozenset(stored)
 
 
-def _infer_kind(column: Any) -> str:
-    from pandas.api.types import infer_dtype
-
-    return _INFERRED.get(infer_dtype(column, skipna=True), "other")
+def _type_of_objects(column: Any) -> str:
+    try:
+        return column_type(pa.array(column, from_pandas=True).type)
+    except OverflowError:  # whole numbers of more than 64 bits
+        return FLOAT
+    except (pa.ArrowException, TypeError, ValueError):
+        return OTHER
 
 
 def types_in(X: Any, j: int) -> str:
@@ -234,7 +225,7 @@ def types_in(X: Any, j: int) -> str:
 
 def explain_other_kind(name: Any, value: Any, kind: str = "number") -> DataError:
     """The error that some rows have another type than the others, or those of the training, which have this kind."""
-    there = "numbers" if kind == "number" else kind_name(kind)
+    there = "numbers" if kind == "number" else name_type(kind)
     return DataError(
         f"Column {name!r} of X holds {value!r}, where other rows or the training have {there}: give all its values one "
         "type."
@@ -257,9 +248,9 @@ def to_table(
     for j, name in enumerate(columns):
         column = X.iloc[:, j]
         arrays.append(_to_arrow(column, name))
-        if kinds is not None and (kind := kind_of_type(arrays[-1].type)) not in FITTING[kinds[name]]:
+        if kinds is not None and (kind := column_type(arrays[-1].type)) not in FITTING[kinds[name]]:
             form = DURATION if kinds[name] == DURATION else formats.get(name, "")
-            if kinds[name] in TIMES and (kind == "text" or (formats.get(name) and kind in NUMBERS)):
+            if kinds[name] in TIMES and (kind == TEXT or (formats.get(name) and kind in NUMBERS)):
                 arrays[-1] = dates_of_texts(arrays[-1], name, "row {} of X".format, form)
             elif arrays[-1].null_count < len(column):
                 raise explain_other_kind(name, arrays[-1].drop_null()[0].as_py(), kinds[name])
@@ -279,7 +270,7 @@ def _to_arrow(column: Any, name: str) -> pa.Array:
     values = column if getattr(column.dtype, "kind", "O") not in "iuf" else as_native(column.to_numpy())
     try:
         array = _from_objects(column) if column.dtype == object else pa.array(values, from_pandas=True)
-        if kind_of_type(array.type) == "other":
+        if column_type(array.type) == OTHER:
             raise TypeError(f"its values are of type {array.type}")
         return text_of_bytes(array) if is_bytes(array.type) else array
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:  # a UnicodeError is a ValueError
@@ -340,4 +331,4 @@ def with_types(X: Any) -> Any:
         return X
     frame = as_frame(X, ())
     kinds, _ = column_kinds(frame, list(map(str, frame.columns)))
-    return frame if {"text", *TIMES} & set(kinds.values()) else X
+    return frame if {TEXT, *TIMES} & set(kinds.values()) else X

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.column_types import TEXT, TIMES
 from dkernel.data.encoding.label_means import LabelMeans
-from dkernel.data.encoding.words import NUMBER, PRINTF_FORMAT, TEXT, VALUE_KINDS, in_kind
+from dkernel.data.encoding.words import NUMBER, PRINTF_FORMAT, VALUE_KINDS, in_kind
 
 ONE_HOT = float(np.sqrt(0.5))
 """The value of a level: two rows of different levels are then at distance 1."""
@@ -34,7 +35,7 @@ class NumberColumn:
     mean : what stands for a missing value, after the offset
     indicator : whether training saw missing values: a second input is then 1 where the value is missing, else 0
     offset : subtracted first, in float64; of dates, whose seconds float32 cannot hold
-    kind : "number", "date" or "duration"
+    kind : "number", "date", "time" or "duration"
     calendar : whether a date has inputs for its year, month, weekday and hour too, in UTC
     levels : values that have an input each beside the number, as those of a category, increasing and exact in float32
     form : format of the texts of a date, as of strptime; "" for ISO 8601
@@ -247,7 +248,7 @@ def column_from_json(parts: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
         return CategoryColumn(**{**parts, "levels": tuple(levels), "means": means})
     numbers = parts["mean"], parts["offset"]
     if (
-        kind not in ("number", "date", "duration")
+        kind not in ("number", *TIMES)
         or type(parts["indicator"]) is not bool
         or type(parts.get("calendar", False)) is not bool
     ):

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.column_types import DATE, TEXT, TIME
 from dkernel.data.encoding.columns import CategoryColumn, NumberColumn
 from dkernel.data.encoding.encoding import Encoding
 from dkernel.data.encoding.exact_sums import ExactSums, exact_product
@@ -32,7 +33,7 @@ from dkernel.data.encoding.label_means import (
 )
 from dkernel.data.encoding.notation import SEVERAL_NOTATIONS, find_example, foremost
 from dkernel.data.encoding.tables import as_arrow, code_column, column_numbers, filter_rows, get_column
-from dkernel.data.encoding.words import TEXT, arrow_kind, in_kind, kind_among, kinds_in
+from dkernel.data.encoding.words import arrow_kind, in_kind, kind_among, kinds_in
 
 MOST_VALUES = 1000
 """Values of a column that are counted exactly; what is kept of a column is then some 100 KB."""
@@ -112,12 +113,12 @@ class NumberCount:
         self, name: str, kind: str, indicator: bool, calendar: bool = False, coded: bool = False
     ) -> NumberColumn:
         # Whole seconds, so that the difference is exact.
-        offset = float(np.floor(self.low)) if kind == "date" and self.n else 0.0
+        offset = float(np.floor(self.low)) if kind in (DATE, TIME) and self.n else 0.0
         weight, total = self.weight.fractions().item(), self.total.fractions().item()
         mean = float(total / weight - Fraction(offset)) if weight else 0.0
         levels = self.levels if coded and kind == "number" else ()
         return NumberColumn(
-            name, float(mean), indicator and self.missing > 0, offset, kind, calendar and kind == "date", levels
+            name, float(mean), indicator and self.missing > 0, offset, kind, calendar and kind in (DATE, TIME), levels
         )
 
 
@@ -285,7 +286,7 @@ class TableCounts:
 
         Parameters
         ----------
-        kinds : of each column: "number", "date", "duration" or "category"
+        kinds : of each column: "number", one of TIMES or "category"
         label, weight : (n,), of rows that have them
         first : number of the first copy of the first row, as in `label_means`
         """

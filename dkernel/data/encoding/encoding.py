@@ -48,7 +48,7 @@ class Encoding:
 
     @property
     def kinds(self) -> dict[str, str]:
-        """Column -> "number", "date", "duration" or "category"."""
+        """Column -> "number", "date", "time", "duration" or "category"."""
         return {column.name: column.kind for column in self.columns}
 
     @property

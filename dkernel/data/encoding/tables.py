@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dkernel.data.arrow import code_values, look_up, pick_rows
-from dkernel.data.encoding.words import TEXT, to_words
+from dkernel.data.column_types import TEXT
+from dkernel.data.encoding.words import to_words
 
 MICRO = 1e-6  # seconds of a unit of time
 

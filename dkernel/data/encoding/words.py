@@ -15,7 +15,10 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
-TEXT, NUMBER, BOOL, DATE, TIME, DURATION = VALUE_KINDS = ("text", "number", "bool", "date", "time", "duration")
+from dkernel.data.column_types import BOOL, DATE, DECIMAL, DURATION, FLOAT, INT, TEXT, TIME, TIMES, column_type
+
+NUMBER = "number"
+VALUE_KINDS = (TEXT, NUMBER, BOOL, *TIMES)
 """What the values of a category are. A number may also be a format, "%02d" or "%.2f", that its words have."""
 
 DAYS_AND_CLOCK = (
@@ -53,17 +56,8 @@ def arrow_kind(type_: pa.DataType) -> str:
     >>> arrow_kind(pa.float32()), arrow_kind(pa.date64()), arrow_kind(pa.dictionary(pa.int8(), pa.string()))
     ('number', 'date', 'text')
     """
-    if pa.types.is_dictionary(type_):
-        return arrow_kind(type_.value_type)
-    if pa.types.is_boolean(type_):
-        return BOOL
-    if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_):
-        return NUMBER
-    if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
-        return DATE
-    if pa.types.is_time(type_):
-        return TIME
-    return DURATION if pa.types.is_duration(type_) else TEXT
+    kind = column_type(type_)
+    return NUMBER if kind in (INT, FLOAT, DECIMAL) else kind if kind in (BOOL, *TIMES) else TEXT
 
 
 def to_words(values: pa.Array, kind: str = TEXT) -> list[str | None]:

@@ -11,7 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dkernel.data.arrow import as_native
-from dkernel.data.block import UncheckedBlock, kind_of_dtype
+from dkernel.data.block import UncheckedBlock
+from dkernel.data.column_types import OTHER, UNKNOWN, type_of_dtype
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns
 from dkernel.data.paths import File
 from dkernel.errors import DataError
@@ -29,7 +30,7 @@ _MATRIX_NAMES = ("X", "x", "features", "data")
 
 @dataclass(frozen=True)
 class Member:
-    """One array of a file; `step`: rows that are stored together; `kind` as in block.COLUMN_KINDS.
+    """One array of a file; `step`: rows that are stored together; `kind` as in column_types.COLUMN_TYPES.
 
     `packed` is what its attributes say of its numbers, which are then not those that are stored.
     """
@@ -46,9 +47,9 @@ def member(
 ) -> Member:
     """A Member by its numpy dtype, and by the attributes that xarray and netCDF pack numbers by."""
     packed = [f"{name}={value}" for name in _PACKING if not _is_neutral(name, value := attributes.get(name), dtype)]
-    return Member(
-        key, tuple(int(n) for n in shape), kind_of_dtype(np.dtype(dtype)), max(1, int(step)), ", ".join(packed)
-    )
+    kind = type_of_dtype(np.dtype(dtype))
+    kind = OTHER if kind == UNKNOWN else kind  # objects, which cannot be read without running code
+    return Member(key, tuple(int(n) for n in shape), kind, max(1, int(step)), ", ".join(packed))
 
 
 def _is_neutral(name: str, value: Any, dtype: Any) -> bool:

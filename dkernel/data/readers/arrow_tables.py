@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dkernel.data.arrow import code_values, column_array, is_bytes, look_up, text_of_bytes
+from dkernel.data.arrow import code_values, column_array, look_up, text_of_bytes
 from dkernel.data.block import UncheckedBlock, check_text
+from dkernel.data.column_types import NUMBERS, TEXT, column_type, is_bytes
 from dkernel.data.file_schema import ReadColumns
-from dkernel.data.object_columns import NUMBERS
 from dkernel.data.readers.csv_fields import is_utf8
 from dkernel.data.readers.text_dates import dates_of_texts
 from dkernel.errors import DataError, MissingLabelError, MissingValueError
@@ -23,29 +23,6 @@ _TILE_BYTES = 2**20
 
 
 WITHOUT_THEM = "Fill these rows, or leave them out with --max-bad-rows N (max_bad_rows=N)."
-
-
-def kind_of_type(t: pa.DataType) -> str:
-    """Kind of an Arrow type, one of block.COLUMN_KINDS.
-
-    Examples
-    --------
-    >>> kind_of_type(pa.dictionary(pa.int8(), pa.large_string()))
-    'text'
-    """
-    if pa.types.is_dictionary(t):
-        return kind_of_type(t.value_type)
-    if pa.types.is_boolean(t):
-        return "bool"
-    if pa.types.is_integer(t):
-        return "int"
-    if pa.types.is_floating(t) or pa.types.is_decimal(t):
-        return "float"
-    if pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t) or is_bytes(t):
-        return "text"
-    if pa.types.is_temporal(t):
-        return "duration" if pa.types.is_duration(t) else "date"
-    return "empty" if pa.types.is_null(t) else "other"
 
 
 def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
@@ -104,8 +81,8 @@ def bytes_in(table: pa.Table, columns: ReadColumns) -> list[str]:
 
 def texts_of_times(table: pa.Table, columns: ReadColumns) -> list[str]:
     """The features that are dates or durations and are stored as text, or as numbers in the format of dates."""
-    times = {name: kind_of_type(table[name].type) for name in columns.features if columns.is_time(name)}
-    return [name for name, kind in times.items() if kind == "text" or (columns.time_format(name) and kind in NUMBERS)]
+    times = {name: column_type(table[name].type) for name in columns.features if columns.is_time(name)}
+    return [name for name, kind in times.items() if kind == TEXT or (columns.time_format(name) and kind in NUMBERS)]
 
 
 def rows_without_text(column: pa.ChunkedArray) -> list[int]:
@@ -166,7 +143,7 @@ def _mixed_cells(features: pa.Table, objects: Sequence[str]) -> NDArray[Any]:
 
 def _cells(column: pa.ChunkedArray) -> NDArray[np.object_]:
     """A column of objects, whose equal texts are one string in memory."""
-    if kind_of_type(column.type) != "text":
+    if column_type(column.type) != TEXT:
         return np.fromiter(column.to_pylist(), dtype=object, count=len(column))
     words, numbers = code_texts(column)
     return np.array(words, dtype=object)[numbers]
@@ -192,7 +169,7 @@ def _refuse_null(column: pa.ChunkedArray, name: str, describe: RowDescriber, kin
 
 def _values(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
     """One column as numpy: numbers as they are, text, of a label, as fixed-width unicode."""
-    if kind_of_type(column.type) != "text":
+    if column_type(column.type) != TEXT:
         return column_array(column) if column.num_chunks else np.empty(0)
     # Through the few distinct values: labels repeat, and making a Python string of each row is slow.
     words, numbers = code_texts(column)

@@ -23,6 +23,7 @@ TYPES = {
     "empty": pa.float64(),
     "whole": pa.float64(),
     "date": pa.string(),
+    "time": pa.string(),
 }
 
 PLAIN_NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"

@@ -11,11 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dkernel.data.arrow import is_bytes
+from dkernel.data.column_types import DATE, EMPTY, OTHER, TEXT, TIMES, column_type, is_bytes, join_types
 from dkernel.data.file_schema import FileSchema, ReadOptions
 from dkernel.data.object_columns import known_numbers
 from dkernel.data.paths import File
-from dkernel.data.readers.arrow_tables import kind_of_type
 from dkernel.data.readers.csv_fields import PLAIN_NUMBER, TYPES, Header, parse_rows, well_formed_rows
 from dkernel.data.readers.csv_refusals import explain_parse
 from dkernel.data.readers.text_dates import DATES, NULL_NUMBERS, NULLS, read_dates
@@ -27,7 +26,6 @@ _KIND_VALUES = 1000  # values of a column that tell what it was meant to hold
 _BOM = b"\xef\xbb\xbf"
 _PACKED = (b"PK\x03\x04", b"\x1f\x8b")  # ZIP, in which spreadsheets are, and gzip
 _DELIMITERS = (",", ";", "\t", "|")
-_NUMBERS = ("int", "float", "digits")
 _TRUTHS = ("0", "1", *(word for truth in ("true", "false") for word in (truth, truth.capitalize(), truth.upper())))
 
 
@@ -185,20 +183,21 @@ class _Kinds:
             return
         for name in numbers:
             column, type_ = table.column(name), table.schema.field(name).type
-            kind = "other" if is_bytes(type_) else kind_of_type(type_)  # text that is not UTF-8
-            if kind in ("text", "date", "other") and name in known:
+            kind = OTHER if is_bytes(type_) else column_type(type_)  # text that is not UTF-8
+            if kind in (TEXT, OTHER, *TIMES) and name in known:
                 # The words are bad rows, be they many.
                 kind = "bool" if _mostly_truths(column, self.header) else "float"
             elif kind == "text" and _mostly_numbers(column, self.header):
                 kind = "float"  # reading it as numbers names the row of the word
             elif kind == "text" and _are_dates(column):
-                kind = "date"  # which Arrow tries to read in nanoseconds, and so in few years only
+                kind = DATE  # which Arrow tries to read in nanoseconds, and so in few years only
             self.kind_of[name] = kind
         for name in as_text:
             if name == self.label:
                 self._add_label(name, table.column(name), block, first_row)
             else:
-                self.kind_of[name] = wider(self.kind_of.get(name, "empty"), round_trip_kind(table.column(name)))
+                both = self.kind_of.get(name, EMPTY), round_trip_kind(table.column(name))
+                self.kind_of[name] = join_types(both) or TEXT
 
     def _add_label(self, name: str, texts: pa.ChunkedArray, block: bytes, first_row: int) -> None:
         numbers = self.header.with_points(texts)
@@ -380,20 +379,3 @@ def round_trip_kind(column: pa.ChunkedArray) -> str:
     if any(filled.equals(written) for written in _written(numbers)):
         return "float"
     return "digits" if pc.all(pc.is_finite(numbers)).as_py() else "text"
-
-
-def wider(one: str, other: str) -> str:
-    """The kind that holds both.
-
-    Examples
-    --------
-    >>> wider("int", "float"), wider("digits", "int"), wider("int", "text"), wider("empty", "int")
-    ('float', 'digits', 'text', 'int')
-    """
-    if one == other or other == "empty":
-        return one
-    if one == "empty":
-        return other
-    if one in _NUMBERS and other in _NUMBERS:
-        return "digits" if "digits" in (one, other) else "float"
-    return "text"

@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 
 from dkernel.data.arrow import column_array, look_up, open_parquet, pick_rows
 from dkernel.data.block import UncheckedBlock
+from dkernel.data.column_types import column_type
 from dkernel.data.damage import explain_damage
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
-from dkernel.data.readers.arrow_tables import bytes_in, kind_of_type, raw_of_table, rows_without_text, texts_of_times
+from dkernel.data.readers.arrow_tables import bytes_in, raw_of_table, rows_without_text, texts_of_times
 from dkernel.data.readers.text_dates import as_texts, no_dates
 from dkernel.data.rejected_rows import RejectedRow
 from dkernel.errors import DataError
@@ -110,7 +111,7 @@ def _look(file: File) -> FileSchema:
         groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
         return FileSchema(
             file,
-            {field.name: kind_of_type(field.type) for field in schema},
+            {field.name: column_type(field.type) for field in schema},
             footer.num_rows,
             steps=tuple(group.num_rows for group in groups),
             indices=index,

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from dkernel.data.arrow import look_up
-from dkernel.data.encoding.words import DAYS_AND_CLOCK, DURATION, TEXT, arrow_kind, to_words
+from dkernel.data.column_types import DURATION, TEXT
+from dkernel.data.encoding.words import DAYS_AND_CLOCK, arrow_kind, to_words
 from dkernel.errors import DataError, RecipeError
 from dkernel.numerics.validation import RowDescriber
 

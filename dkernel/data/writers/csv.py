@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from dkernel.data.arrow import is_bytes, text_of_bytes
+from dkernel.data.arrow import text_of_bytes
+from dkernel.data.column_types import is_bytes
 from dkernel.data.file_schema import CSV_TEXT
 from dkernel.data.paths import File
 from dkernel.data.readers.text_rows import row_blocks

@@ -9,6 +9,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
+from dkernel.data.column_types import DATE, TIME
 from dkernel.data.encoding import CategoryColumn, Encoding, NumberColumn
 from dkernel.data.encoding.columns import ONE_HOT, RADIUS
 from dkernel.data.encoding.words import spellings
@@ -35,7 +36,7 @@ def encode_columns(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list
     hashes = dict(zip(hashed, names[len(encoding.columns) :], strict=True))
     to.reserve(names)
     for name, column in zip(names, encoding.columns, strict=False):
-        kind = object if isinstance(column, CategoryColumn) else "float64" if column.kind == "date" else dtype
+        kind = object if isinstance(column, CategoryColumn) else "float64" if column.kind in (DATE, TIME) else dtype
         infos.append(helper.make_tensor_value_info(name, tensor_type(kind), ["rows", 1], doc_string=column.name))
         column, known = replace(column, name=name), column.name
         if isinstance(column, NumberColumn):
@@ -81,7 +82,7 @@ def fill_missing(to: Nodes, encoding: Encoding, x: str) -> str:
 
 def _number(to: Nodes, column: NumberColumn, strict: bool) -> Sequence[str]:
     x = column.name
-    if column.kind == "date":  # float64 until the offset is gone: float32 has no seconds
+    if column.kind in (DATE, TIME):  # float64 until the offset is gone: float32 has no seconds
         x = to("Sub", x, to.constant(column.offset, np.float64))
     x = to.cast(x, to.dtype)
     if strict:
