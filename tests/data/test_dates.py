@@ -104,7 +104,7 @@ def test_years_beyond_microseconds_are_numbers_and_no_text(tmp_path):
 def test_dates_of_which_some_have_a_time_are_refused():
     frame = pd.DataFrame({"x": [0.0, 1.0], "when": [dt.date(2024, 1, 1), dt.datetime(2024, 1, 1, 5)]})
     for one in (frame, frame[::-1]):
-        with pytest.raises(DataError, match="Column 'when' of X cannot be read"):
+        with pytest.raises(DataError, match="olumn 'when' of X"):
             seconds_in(from_arrays(one, **SETTINGS))
 
 
