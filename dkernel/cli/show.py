@@ -11,6 +11,7 @@ from dkernel.cli.options import READ, WRITTEN, debug_option, overwrite_option, s
 from dkernel.cli.outputs import check_model_path, check_outputs
 from dkernel.errors import mask_urls
 
+MOST_SHOWN = 40  # columns that have a line
 _LAST = ("iterate", "share_of_step", "setup")  # of the solver, for those who look into it
 
 
@@ -65,6 +66,7 @@ def _lines(path: str, header: Mapping[str, Any], every: bool) -> Iterator[str]:
         yield from _fact("features", f"{columns['n']:,}, of sparse rows: {columns['first']} to {last}")
     else:
         yield from _fact("features", f"{len(columns)}: {_some(columns)}")
+    yield from _schema(header)
     weights = header["facts"].get("weights", ())
     if len(weights) == len(columns) and not isinstance(columns, dict):
         strongest = sorted(zip(columns, weights, strict=True), key=lambda pair: -pair[1])
@@ -73,6 +75,26 @@ def _lines(path: str, header: Mapping[str, Any], every: bool) -> Iterator[str]:
     if every:
         yield "All:"
         yield from _rest(header)
+
+
+def _schema(header: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each of the first columns: what training saw of it."""
+    import numpy as np
+
+    from dkernel.data.encoding import Encoding
+    from dkernel.data.schema import make_schema
+
+    facts, columns = header["facts"].get("schema"), header["columns"]
+    if facts is None:
+        return
+    encoded = header.get("encoding")
+    encoding = Encoding.of_means(columns, np.zeros(len(columns))) if encoded is None else Encoding.from_json(encoded)
+    schema = list(make_schema(encoding, facts).items())
+    width = max(len(name) for name, _ in schema[:MOST_SHOWN])
+    for i, (name, column) in enumerate(schema[:MOST_SHOWN]):
+        yield f"  {'' if i else 'columns':<12} {name:<{width}}  {column}"
+    if len(schema) > MOST_SHOWN:
+        yield f"  {'':<12} and {len(schema) - MOST_SHOWN:,} more (--json has all)"
 
 
 def _rest(header: Mapping[str, Any]) -> Iterator[str]:
@@ -85,7 +107,7 @@ def _rest(header: Mapping[str, Any]) -> Iterator[str]:
     for name, value in sorted(facts.items(), key=lambda item: item[0] in _LAST):
         if name == "versions":
             yield from _fact(name, ", ".join(f"{package} {version}" for package, version in value.items()))
-        elif name not in ("columns", "chosen", "rows", "weights"):
+        elif name not in ("columns", "chosen", "rows", "schema", "weights"):
             yield from _fact(name.replace("_", " "), value)
 
 

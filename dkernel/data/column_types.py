@@ -136,7 +136,7 @@ def name_type(type_: str) -> str:
         DECIMAL: "decimals",
         DIGITS: "numbers as text",
         TEXT: "text",
-        DATE: "dates",
+        DATE: "dates or times",
         TIME: "times of day",
         DURATION: "durations",
         OTHER: "values of another type (lists, ...)",

@@ -15,6 +15,7 @@ from dkernel.data.arrow_streams import is_stream, read_frames
 from dkernel.data.block import Block
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.encoded_columns import reading_arguments
+from dkernel.data.schema import ColumnSchema
 from dkernel.errors import ConstantLabelWarning, DataError, RecipeError, UnsupportedError
 from dkernel.estimators.coefficients import LinearCoefficients
 from dkernel.estimators.conformal import collect_conformal
@@ -215,6 +216,15 @@ class KernelMachine(LinearCoefficients, NamedParameters):
         # Fewer than were asked for if patience or a callback ended them.
         made = facts.get("passes", SOLVERS[recipe.solver].in_passes(recipe.passes))
         return max(1, int(made) + int(facts.get("solver", {}).get("passes", 0)))
+
+    @property
+    def schema_(self) -> dict[str, ColumnSchema] | None:
+        """Column -> its schema in training: type, zone, share of missing values, range, levels.
+
+        None of sparse rows and of objects.
+        """
+        require_fitted(self, "model_")
+        return self.model_.schema
 
     @property
     def feature_weights_(self) -> Any:

@@ -175,6 +175,8 @@ support_, support_vectors_, dual_coef_ : ndarray of shape (n_support,), (n_suppo
     Rows whose coefficient is not 0, and these, if `solver` is "exact" with all rows as landmarks, in memory.
 feature_weights_ : pandas.Series or None
     Share of each column in the learned metric; without one `sklearn.inspection.permutation_importance` helps.
+schema_ : dict or None
+    Column -> what training saw of it: type, zone, share of missing values, range, levels.
 chosen_ : dict
     Parameters that were chosen, with the reasons.""",
 }

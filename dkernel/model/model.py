@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.data.encoding import Encoding
+from dkernel.data.schema import ColumnSchema, make_schema
 from dkernel.errors import TooLargeError, UnsupportedError
 from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.features.base import COMPONENT_STRIP, in_tiles
@@ -162,6 +163,13 @@ class Model:
     def known_columns(self) -> tuple[str, ...]:
         """Columns of the training that are no inputs: the label, the weight and the excluded ones."""
         return (self.label, *self.facts.get("passed_over", ()))
+
+    @cached_property
+    def schema(self) -> dict[str, ColumnSchema] | None:
+        """Column -> what training saw of it; None of sparse rows, of objects, and where nobody kept it."""
+        if "schema" not in self.facts:
+            return None
+        return make_schema(self.encoding or Encoding.of_means(self.columns, self.scaling.shift), self.facts["schema"])
 
     @cached_property
     def training_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:

@@ -40,7 +40,7 @@ from dkernel.numerics.array_record import arrays_under
 from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.version import __version__
 
-MODEL_VERSION = 1
+MODEL_VERSION = 2
 """The number of the format that `save` writes.
 
 When the meaning or the layout of a file changes: (1) raise this number; (2) keep the reader of the old number, as a

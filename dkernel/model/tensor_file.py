@@ -111,7 +111,7 @@ def open_tensors(path: str | os.PathLike[str], all_of_it: bool = True) -> Iterat
 
 
 def read_document(file: BinaryIO, file_name: str, newest: int) -> Document:
-    """The document, checked against itself and against the size of the file; `newest` is the highest protocol known."""
+    """The document, checked against itself and against the size of the file; `newest` is the protocol that is read."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     first = file.read(8)
@@ -257,11 +257,16 @@ def _nbytes(entry: Mapping[str, Any]) -> int:
 def _check_protocol(protocol: Any, newest: int, file_name: str) -> None:
     if type(protocol) is int and protocol > newest:
         raise ModelFileError(
-            f"{file_name} was made by a newer dkernel: it has protocol {protocol} and this dkernel reads up to "
+            f"{file_name} was made by a newer dkernel: it has protocol {protocol} and this dkernel reads "
             f"{newest}. Install a newer dkernel."
         )
     if type(protocol) is not int or protocol < 1:
-        raise ModelFileError(f"{file_name} has the unknown protocol {protocol!r}; this dkernel reads 1 to {newest}.")
+        raise ModelFileError(f"{file_name} has the unknown protocol {protocol!r}; this dkernel reads {newest}.")
+    if protocol < newest:
+        raise ModelFileError(
+            f"{file_name} was made by a dkernel before the first release: it has protocol {protocol} and this dkernel "
+            f"reads {newest}. Train the model again, or read it with the dkernel that made it."
+        )
 
 
 def _check_document(document: Document, file_name: str) -> None:

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.encoding import Encoding
+from dkernel.data.schema import describe_columns
 from dkernel.kernels.analysis.linearity import is_linear
 from dkernel.losses.losses import Quantile, parse_loss
 from dkernel.losses.predictive_variance import Variance
@@ -178,6 +180,9 @@ def _facts(way: FittedWay) -> dict[str, Any]:
     known = components.scaling.kind == "standard" and chosen.metric != "diagonal"
     if not known and not (map.sparse or map.objects):
         facts["survey"] = {"mean": moments.mean.tolist(), "deviation": np.sqrt(moments.variance).tolist()}
+    if not (map.sparse or map.objects):
+        encoding = source.encoding or Encoding.of_means(source.columns, moments.mean)
+        facts["schema"] = describe_columns(encoding, survey.low, survey.high, moments.mean)
     if chosen.weights is not None:
         facts["weights"] = [float(weight) for weight in chosen.weights]
     facts |= outcome.facts

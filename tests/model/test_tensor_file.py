@@ -68,5 +68,5 @@ def test_the_order_of_names_does_not_matter(tmp_path):
 def test_newer_files_are_refused_by_their_number(tmp_path):
     write_tensors(tmp_path / "t", {"protocol": 3}, ARRAYS)
     assert read(tmp_path / "t", newest=3)[0]["protocol"] == 3
-    with pytest.raises(ModelFileError, match="protocol 3 and this dkernel reads up to 2"):
+    with pytest.raises(ModelFileError, match="protocol 3 and this dkernel reads 2"):
         read(tmp_path / "t", newest=2)

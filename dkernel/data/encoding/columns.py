@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dkernel.data.column_types import TEXT, TIMES
 from dkernel.data.encoding.label_means import LabelMeans
 from dkernel.data.encoding.words import NUMBER, PRINTF_FORMAT, VALUE_KINDS, in_kind
+from dkernel.errors import DataError
 
 ONE_HOT = float(np.sqrt(0.5))
 """The value of a level: two rows of different levels are then at distance 1."""
@@ -39,6 +40,7 @@ class NumberColumn:
     calendar : whether a date has inputs for its year, month, weekday and hour too, in UTC
     levels : values that have an input each beside the number, as those of a category, increasing and exact in float32
     form : format of the texts of a date, as of strptime; "" for ISO 8601
+    zoned : whether the times of training had a zone; None of what has none
 
     Examples
     --------
@@ -56,6 +58,7 @@ class NumberColumn:
     calendar: bool = False
     levels: tuple[float, ...] = ()
     form: str = ""
+    zoned: bool | None = None
 
     @property
     def one_hot(self) -> int:
@@ -102,7 +105,26 @@ class NumberColumn:
     def to_json(self) -> dict[str, Any]:
         """The column as JSON."""
         parts = {**asdict(self), "levels": list(self.levels)}
-        return {name: value for name, value in parts.items() if value or name not in ("calendar", "levels", "form")}
+        left_out = [name for name in ("calendar", "levels", "form") if not parts[name]]
+        left_out += ["zoned"] if self.zoned is None else []
+        return {name: value for name, value in parts.items() if name not in left_out}
+
+    def check_zone(self, zoned: bool | None) -> None:
+        """Refuse times with a zone where those of training had none, or the other way round: in UTC both are numbers.
+
+        Parameters
+        ----------
+        zoned : as of `tables.find_zone`
+        """
+        if None in (zoned, self.zoned) or zoned == self.zoned:
+            return
+        here, there = ("a zone", "none") if zoned else ("no zone", "one")
+        advice = "Take the zone off as it was taken off there" if zoned else "Give them the zone that they are of"
+        raise DataError(
+            f"Column {self.name!r}: the times have {here}, and those of training had {there}. {advice} "
+            f"({'tz_localize(None)' if zoned else '2024-01-31T10:00:00+01:00; tz_localize'}), or train again on such "
+            "times."
+        )
 
 
 def _short(level: float) -> str:
@@ -260,6 +282,8 @@ def column_from_json(parts: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
         raise ValueError("the levels of a number are no list of finite numbers")
     if (kind != "number" and levels) or (np.diff(np.array(levels, np.float32)) <= 0).any():
         raise ValueError("the levels of a number are those of a date or a duration, or do not increase")
+    if type(parts.get("zoned")) not in (bool, type(None)):
+        raise ValueError("whether times have a zone is neither true nor false")
     if not isinstance(parts.get("form", ""), str):
         raise ValueError("the format of a date is no text")
     return NumberColumn(**{**parts, "levels": tuple(levels)})

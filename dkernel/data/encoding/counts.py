@@ -32,8 +32,9 @@ from dkernel.data.encoding.label_means import (
     row_copies,
 )
 from dkernel.data.encoding.notation import SEVERAL_NOTATIONS, find_example, foremost
-from dkernel.data.encoding.tables import as_arrow, code_column, column_numbers, filter_rows, get_column
+from dkernel.data.encoding.tables import as_arrow, code_column, column_numbers, filter_rows, find_zone, get_column
 from dkernel.data.encoding.words import arrow_kind, in_kind, kind_among, kinds_in
+from dkernel.errors import DataError
 
 MOST_VALUES = 1000
 """Values of a column that are counted exactly; what is kept of a column is then some 100 KB."""
@@ -48,28 +49,31 @@ BUCKETS = 32  # for values that are rare, which have little to say each
 
 @dataclass(frozen=True)
 class NumberCount:
-    """Rows with a number, their smallest, and rows without.
+    """Rows with a number, their smallest and largest, and rows without.
 
-    `common` counts the values as far as MOST_VALUES go; `weight` is the sum of the weights, `total` that of the numbers
-    times their weights.
+    `zones` says of times whether some have a zone and whether some have none; `common` counts the values as far as
+    MOST_VALUES go; `weight` is the sum of the weights, `total` that of the numbers times their weights.
     """
 
     n: float = 0
     weight: ExactSums = field(default_factory=lambda: ExactSums.of([], ()))
     total: ExactSums = field(default_factory=lambda: ExactSums.of([], ()))
     low: float = np.inf
+    high: float = -np.inf
     missing: float = 0
     common: Mapping[float, float] = field(default_factory=dict)
+    zones: frozenset[bool] = frozenset()
 
     @classmethod
-    def of(cls, values: Any, weight: NDArray[np.float64] | None = None, counted: bool = True) -> "NumberCount":
-        """The counts of some numbers.
+    def of(cls, column: Any, weight: NDArray[np.float64] | None = None, counted: bool = True) -> "NumberCount":
+        """The counts of some numbers or times.
 
         Parameters
         ----------
         weight : (n,), all positive; None where all are 1
         counted : whether the different values are counted
         """
+        values = column_numbers(column)
         missing = 0.0
         if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
             gaps = np.isnan(values)
@@ -79,9 +83,12 @@ class NumberCount:
         x = values.astype(np.float64)
         weights = ExactSums.of([(np.ones(1) * len(x) if weight is None else weight, None)], ())
         total = ExactSums.of([(each, None) for each in exact_product(x, weight)], ())
-        low = float(x.min()) if len(x) else np.inf
+        low, high = (float(x.min()), float(x.max())) if len(x) else (np.inf, -np.inf)
         common = _common(values, copies) if counted else {}
-        return cls(float(len(x) if copies is None else copies.sum()), weights, total, low, missing, common)
+        zone = find_zone(column) if len(x) else None
+        zones = frozenset(() if zone is None else (zone,))
+        n = float(len(x) if copies is None else copies.sum())
+        return cls(n, weights, total, low, high, missing, common, zones)
 
     def merge(self, other: "NumberCount") -> "NumberCount":
         return NumberCount(
@@ -89,8 +96,10 @@ class NumberCount:
             self.weight.merge(other.weight),
             self.total.merge(other.total),
             min(self.low, other.low),
+            max(self.high, other.high),
             self.missing + other.missing,
             _keep_frequent(_add(self.common, other.common)),
+            self.zones | other.zones,
         )
 
     @property
@@ -117,9 +126,14 @@ class NumberCount:
         weight, total = self.weight.fractions().item(), self.total.fractions().item()
         mean = float(total / weight - Fraction(offset)) if weight else 0.0
         levels = self.levels if coded and kind == "number" else ()
-        return NumberColumn(
-            name, float(mean), indicator and self.missing > 0, offset, kind, calendar and kind in (DATE, TIME), levels
-        )
+        if len(self.zones) > 1:
+            raise DataError(
+                f"Column {name!r} has times with a zone and times without one, which are not comparable: give all of "
+                "them a zone (2024-01-31T10:00:00+01:00; tz_localize), or none."
+            )
+        zoned = next(iter(self.zones), None)
+        calendar = calendar and kind in (DATE, TIME)
+        return NumberColumn(name, mean, indicator and self.missing > 0, offset, kind, calendar, levels, zoned=zoned)
 
 
 def _common(x: NDArray[Any], copies: NDArray[np.float64] | None) -> dict[float, float]:
@@ -306,7 +320,7 @@ class TableCounts:
                 type_kind = arrow_kind(as_arrow(column).type)
                 counts.append(CategoryCount.of(*code_column(column), weight, part, folds, type_kind))
             else:
-                counts.append(NumberCount.of(column_numbers(column), weight, coded_too and kind == "number"))
+                counts.append(NumberCount.of(column, weight, coded_too and kind == "number"))
         copies = len(table) if weight is None else float(row_copies(weight).sum())
         return cls(tuple(counts), len(table), copies)
 

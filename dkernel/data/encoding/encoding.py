@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.encoding.columns import MARKS, MISSING_MARK, CategoryColumn, NumberColumn, column_from_json
-from dkernel.data.encoding.tables import code_column, column_numbers, get_column
+from dkernel.data.encoding.tables import code_column, column_numbers, find_zone, get_column
 
 MISSING_WORDS = ("indicator", "mean", "error")
 
@@ -116,10 +116,13 @@ class Encoding:
         marks = None
         with np.errstate(over="ignore", invalid="ignore"):  # the gate of blocks says what is too large
             for j, column in enumerate(self.columns):
-                values: Any = get_column(table, j, column.name)
-                values = (
-                    code_column(values, column.values) if isinstance(column, CategoryColumn) else column_numbers(values)
-                )
+                cells: Any = get_column(table, j, column.name)
+                if isinstance(column, CategoryColumn):
+                    values: Any = code_column(cells, column.values)
+                else:
+                    values = column_numbers(cells)
+                    if column.zoned is not None and not np.isnan(values).all():
+                        column.check_zone(find_zone(cells))
                 inputs = self.positions[column.name]
                 more = {"folds": folds} if isinstance(column, CategoryColumn) and column.folds else {}
                 mark = column.fill(values, X[:, inputs.start : inputs.stop], self.strict, **more)

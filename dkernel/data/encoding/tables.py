@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dkernel.data.arrow import code_values, look_up, pick_rows
-from dkernel.data.column_types import TEXT
+from dkernel.data.column_types import DATE, TEXT, column_type
 from dkernel.data.encoding.words import to_words
 
 MICRO = 1e-6  # seconds of a unit of time
@@ -63,6 +63,20 @@ def column_numbers(column: Any) -> NDArray[Any]:
     # Floats first where a step is longer than a microsecond: far from 1970 there are too many for 64 bits.
     in_seconds: NDArray[Any] = values if steps is None else (values if steps == 1 else values * float(steps)) * MICRO
     return in_seconds
+
+
+def find_zone(column: Any) -> bool | None:
+    """Whether the times of a column have a zone; None where it holds no dates.
+
+    Examples
+    --------
+    >>> find_zone(pa.array([0], pa.timestamp("s", "UTC"))), find_zone(pa.array([0], pa.date32())), find_zone(np.ones(1))
+    (True, False, None)
+    """
+    kind = None if isinstance(column, np.ndarray) else look_up(column).type
+    if kind is None or column_type(kind) != DATE:
+        return None
+    return pa.types.is_timestamp(kind) and kind.tz is not None
 
 
 def _whole_steps(column: Any, kind: pa.DataType) -> tuple[Any, int]:

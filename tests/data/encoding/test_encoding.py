@@ -14,6 +14,7 @@ from dkernel.data.encoding import CategoryColumn, Encoding, NumberColumn, TableC
 from dkernel.data.encoding.columns import ONE_HOT
 from dkernel.data.encoding.counts import BUCKETS, MOST_LEVELS, MOST_VALUES, CategoryCount
 from dkernel.data.encoding.tables import code_column, column_numbers
+from dkernel.errors import DataError
 
 KINDS = {"x": "number", "s": "category", "z": "number"}
 
@@ -95,12 +96,27 @@ def test_dates_are_seconds_from_the_first():
     frame = pd.DataFrame({"d": days})
     encoding = learned(frame, {"d": "date"})
     expected = np.arange(5) * 86400.0
-    types = pa.timestamp("s"), pa.timestamp("ns"), pa.timestamp("ms", "UTC"), pa.date32(), pa.date64()
+    types = pa.timestamp("s"), pa.timestamp("ns"), pa.timestamp("ms"), pa.date32(), pa.date64()
     for kind in types:
         column = pa.array(days.to_pydatetime()).cast(pa.timestamp("s")).cast(kind)
         assert encoding.encode(pa.table({"d": column}))[0][:, 0].tolist() == expected.tolist()
     assert column_numbers(pa.array([1, None], pa.duration("ms"))).tolist()[0] == 1e-3
     assert column_numbers(pa.array([60], pa.time32("s"))).tolist() == [60.0]
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_times_of_another_zone_than_those_of_training_are_refused(zone):
+    here, there = pa.timestamp("us", zone), pa.timestamp("s", None if zone else "Europe/Rome")
+    table = pa.table({"d": pa.array([0, 3600_000_000], pa.int64()).cast(here)})
+    encoding = TableCounts.of(table, {"d": "date"}).encoding({"d": "date"})
+    assert Encoding.from_json(encoding.to_json()) == encoding
+    encoding.encode(pa.table({"d": pa.nulls(2, there)}))  # nothing is there, so nothing has another zone
+    with pytest.raises(DataError, match="Column 'd': the times have"):
+        encoding.encode(pa.table({"d": table["d"].cast(there)}))
+    with pytest.raises(DataError, match="with a zone and times without"):
+        TableCounts.of(table, {"d": "date"}).merge(
+            TableCounts.of(pa.table({"d": table["d"].cast(there)}), {"d": "date"})
+        ).encoding({"d": "date"})
 
 
 def test_many_values_take_bounded_memory_and_the_frequent_ones_are_found():
