@@ -91,6 +91,17 @@ class MissingValueError(DataError):
     """A value is missing where every one is needed."""
 
 
+class DigitsError(DataError):
+    """Blocks of float32 may not have, or do have, the digits of a column: it is to be read again in another dtype."""
+
+    def __init__(self, message: str, dtype: str) -> None:
+        super().__init__(message, dtype)
+        self.dtype = dtype
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class UnseenFileError(DataError):
     """There is no file of this name on this machine; others may have it."""
 

@@ -220,7 +220,7 @@ def as_label(values: NDArray[Any], describe: RowDescriber, name: str) -> NDArray
     if values.dtype.kind in "iu":
         if values.dtype == np.uint64 and len(values) and values.max() > np.iinfo(np.int64).max:
             row = int(values.argmax())
-            raise _too_large(values[row], describe(row), name)
+            raise too_large(values[row], describe(row), name)
         return values.astype(np.int64, copy=False)
     if values.dtype.kind == "f":
         numbers = values.astype(np.float64, copy=False)
@@ -269,11 +269,13 @@ def _label_of_objects(values: NDArray[Any], describe: RowDescriber, name: str) -
     if all(isinstance(v, (bool, np.bool_)) for v in listed):
         return np.array(listed, dtype=bool)
     if all(isinstance(v, (Real, Decimal)) and not isinstance(v, bool) for v in listed):
+        whole = all(isinstance(v, int) or (isinstance(v, Decimal) and v.as_tuple().exponent == 0) for v in listed)
         for row, v in enumerate(listed):
-            if isinstance(v, int) and not -(2**63) <= v < 2**63:
-                raise _too_large(v, describe(row), name)
+            if (whole or isinstance(v, int)) and not fits_label(int(v)):
+                raise too_large(v, describe(row), name)
+        number = int if whole else float
         return as_label(
-            np.array([v if isinstance(v, (int, float, np.number)) else float(v) for v in listed]), describe, name
+            np.array([v if isinstance(v, (int, float, np.number)) else number(v) for v in listed]), describe, name
         )
     if holds_lists(listed):
         raise DataError(f"The label {name!r} holds lists (from {describe(0)}); one value per row is needed.")
@@ -289,7 +291,13 @@ def check_text(labels: Iterable[str], name: str) -> None:
             raise DataError(f"The label {name!r} holds {label!r}, which {what}. Write the label without it.")
 
 
-def _too_large(label: Any, where: str, name: str) -> DataError:
+def fits_label(value: int) -> bool:
+    """True for a whole number that a label can be."""
+    return -(2**63) <= value < 2**63
+
+
+def too_large(label: Any, where: str, name: str) -> DataError:
+    """The error that a label is no whole number of 64 bits."""
     return DataError(f"{where}, column {name!r}: the label {label} does not fit in 64 signed bits.")
 
 

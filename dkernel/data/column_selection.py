@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from dkernel.data.column_types import DECIMAL, EMPTY, FLOAT, NUMBERS, TIMES, join_types, name_type
+from dkernel.data.column_types import DECIMAL, EMPTY, NUMBERS, TIMES, join_types, label_type, name_type
 from dkernel.data.encoded_columns import encoded_kinds
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions
 from dkernel.data.object_columns import object_columns
@@ -241,7 +241,7 @@ def _fits(table: FileSchema, name: str, encoded: str | None, formatted: bool) ->
     if encoded == "category":
         return kind != "other"
     if formatted and kind in NUMBERS:  # digits such as 20241231, in a table
-        return table.file.format == "csv" or name in table.types
+        return table.file.format in ("csv", "parquet")
     # Of text the reader makes dates or durations, or names the row that is none.
     return encoded in TIMES and kind in (encoded, "text", "empty")
 
@@ -249,7 +249,7 @@ def _fits(table: FileSchema, name: str, encoded: str | None, formatted: bool) ->
 def _one_kind(name: str, tables: Sequence[FileSchema], request: ReadOptions, keep: Set[str]) -> str:
     table_of_kind = {t.kinds[name]: t for t in reversed(tables) if t.rows and t.kinds[name] != EMPTY}
     if name == request.label:
-        table_of_kind = {FLOAT if kind == DECIMAL else kind: t for kind, t in table_of_kind.items()}
+        table_of_kind = {label_type(t.types[name]) if k == DECIMAL else k: t for k, t in table_of_kind.items()}
         return _label_kind(name, tables, table_of_kind, request.label_as)
     if len(table_of_kind) <= 1:
         return next(iter(table_of_kind), EMPTY)

@@ -109,6 +109,35 @@ def are_numbers(dtype: Any) -> bool:
     return type_of_dtype(dtype) in (BOOL, INT, FLOAT)
 
 
+def label_type(kind: pa.DataType) -> str:
+    """The type of a label of this type of Arrow: decimals without places are whole numbers, others are fractions.
+
+    Examples
+    --------
+    >>> label_type(pa.decimal128(38, 0)), label_type(pa.decimal128(5, 2)), label_type(pa.int8())
+    ('int', 'float', 'int')
+    """
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not pa.types.is_decimal(kind):
+        return column_type(kind)
+    return INT if kind.scale <= 0 else FLOAT
+
+
+def has_more_digits(kind: pa.DataType | None) -> bool:
+    """True of a type of numbers some of which float32 does not hold; None stands for text.
+
+    Examples
+    --------
+    >>> has_more_digits(pa.float64()), has_more_digits(pa.int16()), has_more_digits(None)
+    (True, False, True)
+    """
+    if kind is None or pa.types.is_dictionary(kind):
+        return True
+    if column_type(kind) in (INT, FLOAT):
+        return bool(kind.bit_width > (16 if pa.types.is_integer(kind) else 32))
+    return column_type(kind) != BOOL
+
+
 def join_types(types: Iterable[str]) -> str | None:
     """The type of a column whose parts have these types; None where no type holds the values of all of them.
 

@@ -10,19 +10,19 @@ from os import PathLike
 from typing import Any
 
 from dask.delayed import Delayed
-from numpy.typing import NDArray
 
 from dkernel.data.arrow_streams import is_stream, list_data, store_stream
 from dkernel.data.bad_rows import without_bad_rows
 from dkernel.data.block import chunk_limit
 from dkernel.data.column_selection import select_columns
+from dkernel.data.column_types import BOOL, EMPTY, INT, has_more_digits
 from dkernel.data.compute import dask_compute
 from dkernel.data.encoded_columns import learn_encoding, with_numbers
 from dkernel.data.encoding import Encoding
-from dkernel.data.file_parts import count_part, format_module, read_file_part, read_unit
-from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part, part_of_no_rows
+from dkernel.data.file_parts import count_part, format_module, read_unit
+from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, part_of_no_rows
 from dkernel.data.paths import FORMATS, File, expand, split_ending
-from dkernel.data.readers.folder_keys import parse_keys, with_folder_keys, with_keys, without_keys
+from dkernel.data.readers.folder_keys import parse_keys, with_folder_keys
 from dkernel.data.readers.text_dates import parse_date_formats
 from dkernel.data.scratch import Scratch, unpack_all
 from dkernel.data.source import Source, Unit
@@ -31,7 +31,7 @@ from dkernel.data.usable_files import check_bad_files, mask_names, without_bad_f
 from dkernel.errors import DataError, RecipeError, UnseenFileError
 from dkernel.kernels import Kernel
 from dkernel.numerics.sparse_rows import RangeNames
-from dkernel.numerics.validation import DTYPES, HEAD, dtype_for
+from dkernel.numerics.validation import DTYPES
 
 _Look = tuple[list[FileSchema], ReadColumns]
 LABEL_FORMS = ("auto", "classes", "numbers", "text")
@@ -90,8 +90,8 @@ def open_source(
     keep : str or sequence of str, default=()
         Columns that are carried along untouched; "all" stands for every column that is not excluded, an index too.
     dtype : {"auto", "float32", "float64"}, default="auto"
-        Dtype of the blocks; "auto" is float64 where float32 has no digits for a column, by its first rows: 1e9 + N(0,
-        1).
+        Dtype of the blocks. "auto" is float32 until a fit finds that float32 has no digits for a column, as of 1e9 +
+        N(0, 1): it then reads all rows again as float64.
     scratch : str or path-like, default=None
         Folder, seen by every worker, for unpacked copies; by default a temporary one that ends with this process.
     storage_options : dict, default=None
@@ -212,9 +212,12 @@ def open_source(
     chosen, notes = _with_encoding(tables, chosen, request)
     notes |= _note_hidden(tables[0], request)
     if dtype == "auto":
-        chosen = replace(chosen, dtype=dtype_for(_head(tables, chosen)))
+        chosen = replace(chosen, dtype="float32")
     source = replace(_source(files, tables, chosen, request.exclude), notes=notes, rejected=rejected)
     source = replace(source, bad_files=mask_names(bad))
+    if dtype == "auto" and (wide := _wide_columns(tables, chosen)):
+        again = given | {"paths": paths}
+        source = replace(source, wide=wide, in_dtype=lambda dtype: open_source(**again | {"dtype": dtype}))
     if missing == "error" or chosen.encoded is not None or chosen.objects or source.sparse:
         return source
     return replace(source, filled=partial(open_source, **given | {"paths": paths, "holes": True}))
@@ -323,25 +326,18 @@ def _note_hidden(table: FileSchema, request: ReadOptions) -> dict[str, str]:
     return {"left out": said} if unused else {}
 
 
-def _head(tables: Sequence[FileSchema], columns: ReadColumns) -> NDArray[Any] | None:
-    """The features of the first rows in float64; None of objects, of sparse rows, and where they cannot be read.
-
-    Errors are ignored here: the real reading reports them.
-    """
-    table = next((table for table in tables if table.rows), None)
-    if table is None or columns.objects or isinstance(columns.features, RangeNames):
-        return None
-    reader, file = format_module(table.file.format), table.file
-    columns = replace(columns, dtype="float64", label=None, weight=None, kept=())
-    try:
-        if hasattr(reader, "head"):  # whose smallest parts are large
-            rows = reader.head(file, without_keys(columns), HEAD, file.describe_rows(0))
-            block = with_keys(rows, table.keys, columns, file.name)
-        else:
-            block = read_file_part(file, first_part(table, HEAD), columns)
-        return block.encode(columns.encoding, "float64").X
-    except (DataError, OSError):
-        return None
+def _wide_columns(tables: Sequence[FileSchema], columns: ReadColumns) -> dict[int, bool]:
+    """The positions of the numbers that float32 may not hold, each with True where they are whole."""
+    if columns.objects or isinstance(columns.features, RangeNames):
+        return {}
+    encoded, positions = columns.encoded or {}, columns.encoding and columns.encoding.positions
+    wide = {}
+    for j, name in enumerate(columns.features):
+        there = [table for table in tables if name in table.kinds]
+        if encoded.get(name, "number") == "number" and any(has_more_digits(table.types.get(name)) for table in there):
+            whole = all(table.kinds[name] in (BOOL, INT, EMPTY) for table in there)
+            wide[positions[name].start if positions else j] = whole
+    return wide
 
 
 def _source(

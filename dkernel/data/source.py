@@ -58,7 +58,9 @@ class Source:
     are the size and date of each of `files`. With several `targets` the label has a number for each. `counted` are
     the rows of positive weight, None before they are counted. `encoding` made the inputs `columns` from the columns
     of a table, and `notes` are about it; `filled` opens the source again with an encoding of its missing values,
-    where there may be some. `rejected` lists the bad rows that were left out, an Arrow table with the columns of
+    where there may be some. `wide` are the positions of columns whose values float32 may not hold, each with True where
+    they are whole numbers; `in_dtype` opens the source again in another dtype, None where the dtype is
+    settled. `rejected` lists the bad rows that were left out, an Arrow table with the columns of
     `dkernel.data.rejected_rows.REJECTS`, None where they were not searched. `passed_over` are the excluded columns
     and the weight, `weight_column` is the weight of files, `bad_files` the files that were left out, each with the
     reason.
@@ -90,6 +92,8 @@ class Source:
     encoding: Encoding | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
     filled: "Callable[[], Source] | None" = field(default=None, repr=False, compare=False)
+    wide: Mapping[int, bool] = field(default_factory=dict, repr=False, compare=False)
+    in_dtype: "Callable[[str], Source] | None" = field(default=None, repr=False, compare=False)
     rejected: Any = field(default=None, repr=False, compare=False)
     passed_over: tuple[str, ...] = ()
     weight_column: str | None = None

@@ -27,7 +27,6 @@ from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_predict
 from dkernel.estimators.support_vectors import find_support, is_expansion
 from dkernel.estimators.validation import (
     draw_seed,
-    dtype_of_rows,
     make_source,
     open_stream,
     parse_categorical,
@@ -53,6 +52,7 @@ from dkernel.streaming.progress import Progress
 from dkernel.training.cautions import CONSTANT_LABEL
 from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.fit import Validation, train
+from dkernel.training.reopening import settle_dtype
 from dkernel.training.update import MOST_OLD, rows_in, update_model
 
 _OF_THE_RUN = ("checkpoint", "callbacks", "verbose")  # parameters that decide no result
@@ -106,11 +106,12 @@ class KernelMachine(LinearCoefficients, NamedParameters):
         parameters["landmarks"], _ = parse_landmarks(parameters["landmarks"])
         return Recipe(task=self._task, seed=seed, **parameters)
 
-    def _choose_dtype(self, X: Any) -> str:
-        rows_dtype = dtype_of_rows(X)
-        if self.dtype in ("auto", rows_dtype) or not isinstance(X, Source):
-            return rows_dtype if self.dtype == "auto" else self.dtype
-        raise DataError(f"The source is of {rows_dtype} and dtype={self.dtype!r}. Open it with dtype={self.dtype!r}.")
+    def _dtype_of(self, X: Any) -> str:
+        """The dtype of blocks of rows until all of them have been read, which may show that float32 is too short."""
+        dtype = X.dtype if isinstance(X, Source) and X.dtype == "float64" else "float32"
+        if self.dtype in ("auto", dtype) or not isinstance(X, Source):
+            return dtype if self.dtype == "auto" else str(self.dtype)
+        raise DataError(f"The source is of {dtype} and dtype={self.dtype!r}. Open it with dtype={self.dtype!r}.")
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None, groups: Any = None
@@ -160,9 +161,10 @@ class KernelMachine(LinearCoefficients, NamedParameters):
             reading = {**encode, "categorical": recipe.categorical, "dtype": self.dtype}
             kernel = None if recipe.kernel == "auto" else recipe.kernel
             X, y, sample_weight = open_stream(X, y, sample_weight, "fit", kernel=kernel, **reading), None, None
-        recipe = recipe.replace(dtype=self._choose_dtype(X))
+        recipe = recipe.replace(dtype=self._dtype_of(X))
         (X, y, sample_weight), eval_set = hold_out_groups(X, y, sample_weight, eval_set, groups, recipe)
-        return make_source(self, X, y, sample_weight, recipe.dtype, encode=encode), recipe, eval_set
+        source = make_source(self, X, y, sample_weight, self.dtype, encode=encode)
+        return source if self.dtype == "auto" else replace(source, in_dtype=None), recipe, eval_set
 
     def _keep_support(self, X: Any, source: Source, model: Model) -> None:
         """Keep the support vectors of an exact machine whose rows are in memory."""
@@ -172,6 +174,8 @@ class KernelMachine(LinearCoefficients, NamedParameters):
             return
         if model.encoding is not None and source.encoding is None and source.filled is not None:
             source = source.filled()  # the fit met a missing value in sparse rows
+        if source.in_dtype is not None and model.recipe.dtype != source.dtype:
+            source = source.in_dtype(model.recipe.dtype)
         assert source.y is not None
         rows = source.X.compute(scheduler="sync")
         self.support_, self.dual_coef_ = find_support(model, rows, source.y.compute(scheduler="sync"))
@@ -298,7 +302,7 @@ class KernelMachine(LinearCoefficients, NamedParameters):
                 "local='none'."
             )
         before, self._finished = getattr(self, "_partial", None), None
-        recipe = self._recipe().replace(dtype=self._choose_dtype(X)) if before is None else before.recipe
+        recipe = self._recipe().replace(dtype=self._dtype_of(X)) if before is None else before.recipe
         recipe = recipe.with_passes()
         if before is None and fitted:
             recipe = recipe.replace(dtype=self.model_.recipe.dtype)
@@ -312,7 +316,12 @@ class KernelMachine(LinearCoefficients, NamedParameters):
         if first:
             refuse_reading(self, X)
         # One row is a block too: a fit waits until there are more.
-        source = make_source(self, X, y, sample_weight, recipe.dtype, fitting=first, least=1)
+        dtype = self.dtype if first else recipe.dtype
+        source = make_source(self, X, y, sample_weight, dtype, fitting=first, least=1)
+        if dtype == "auto":
+            with default_executor() as executor:
+                source = settle_dtype(source, executor)
+            recipe = recipe.replace(dtype=source.dtype)
         if fitted and self.model_.classes is None and source.targets != len(self.model_.intercept):
             raise DataError(
                 f"y has {source.targets} column(s), and the rows before it had {len(self.model_.intercept)}. Continue "

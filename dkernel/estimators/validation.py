@@ -4,7 +4,6 @@ Names and widths are checked by scikit-learn's own functions; values go through 
 """
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,14 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from dkernel.data import Source, from_arrays, open_source
 from dkernel.data.block import as_label, holds_lists, is_missing, targets_in
-from dkernel.data.collections.dask_arrays import dense, first_rows, is_dask, refuse_parts
+from dkernel.data.collections.dask_arrays import dense, is_dask, refuse_parts
 from dkernel.data.collections.object_arrays import holds_objects, object_table
-from dkernel.data.collections.tables import as_frame, matrix, refuse_no_table, with_types
-from dkernel.data.compute import dask_compute
+from dkernel.data.collections.tables import as_frame, refuse_no_table, with_types
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals
 from dkernel.kernels import parse
 from dkernel.model.parameters import PARAMETERS
 from dkernel.model.recipe import GIVEN
-from dkernel.numerics.validation import HEAD, dtype_for
 
 
 def is_frame(X: Any) -> bool:
@@ -80,31 +77,6 @@ def check_table(estimator: Any, X: Any, *, fitting: bool = False, least: int = 1
             order=None,
             copy=False,
         )
-
-
-def _numbers(frame: Any, dtype: str) -> Any:
-    return matrix(frame.select_dtypes(["number", "bool"]), dtype)
-
-
-def dtype_of_rows(X: Any) -> str:
-    """The dtype of blocks that has the digits of these rows, by the first of them, which are computed of Dask's."""
-    if isinstance(X, Source):
-        return "float64" if X.dtype == "float64" else "float32"
-    if hasattr(X, "tocsr") or getattr(X, "ndim", 2) != 2:
-        return "float32"
-    refuse_no_table(X)
-    numbers = partial(_numbers, dtype="float64")
-    try:
-        if is_dask(X):
-            kinds = list(X.dtypes) if hasattr(X, "dtypes") else [X.dtype]
-            exact = all(kind == np.float32 for kind in kinds)
-            head = None if exact else first_rows(X, HEAD, numbers, dask_compute)
-        else:
-            head = with_types(X[:HEAD]) if not is_frame(X) else X.iloc[:HEAD]
-            head = numbers(head.select_dtypes("number")) if is_frame(head) else np.asarray(head)
-    except (TypeError, ValueError, DataError):  # the later checks say what is wrong
-        return "float32"
-    return dtype_for(head if head is None or head.ndim == 2 else None)
 
 
 def open_stream(X: Any, y: Any, sample_weight: Any, call: str, **reading: Any) -> Source:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
+from dkernel.data.division import groups_in, read_kept
 from dkernel.data.source import Source
 from dkernel.inference.evaluated_rows import EvaluatedRows
 from dkernel.model.conformal import Conformal
@@ -16,7 +17,6 @@ from dkernel.numerics.random_streams import row_hash
 from dkernel.solvers.reservoir_split import count_weighted
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.block_reader import read_once
-from dkernel.streaming.division import groups_in, read_kept
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
@@ -57,7 +57,7 @@ class _Scores(Statistic[Columns, Conformal]):
         hashes = row_hash(self.model.recipe.seed, "reservoir", piece.first, piece.n, piece.step)
         groups = np.zeros(piece.n, "U1")
         if self.group is not None:
-            groups = groups_in(read_kept(block, piece), self.group)
+            groups = groups_in(read_kept(block, piece.range.rows, piece.n), self.group)
         if block.weight is not None:
             counts = block.weight[piece.range.rows] > 0
             hashes, groups = hashes[counts], groups[counts]

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from dkernel.data import Block
 from dkernel.data.arrow import as_column
+from dkernel.data.division import groups_in
 from dkernel.errors import DataError, RecipeError, TooLargeError, UnsupportedError
 from dkernel.model.conformal import COVERAGE, check_coverage
 from dkernel.model.model import Model
-from dkernel.streaming.division import groups_in
 
 WORDS = ("label", "score", "std", "interval", "probability", "set", "novelty")
 """What can be written for every row, in the order of the columns."""

@@ -10,6 +10,7 @@ from dkernel.data.block import Block, no_weight
 from dkernel.data.source import Source
 from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.block_reader import read_once
+from dkernel.streaming.digits import check_digits, tells_rounding
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
@@ -111,4 +112,6 @@ def read_sample(source: Source, executor: Executor, most: int, seed: int = 0) ->
     """Read the source once, and take up to `most` rows of positive weight with the smallest hashes."""
     n = source.n_counted
     key = f"dkernel-survey-1-{source.token}-{seed}-{most}"
-    return read_once(source, Survey(seed, n, min(n, most)), executor, key).reservoir.part(slice(None))
+    survey = read_once(source, Survey(seed, n, min(n, most), tells_rounding(source)), executor, key)
+    check_digits(source, survey)
+    return survey.reservoir.part(slice(None))

@@ -40,9 +40,13 @@ def open_files(paths: Sequence[str], executor: Executor | None = None, **options
         whole = [path if "://" in path else os.path.abspath(path) for path in map(os.fspath, paths)]
         at = _worker_that_sees(whole, executor, sorted(workers), error)
         source: Source
-        ((source, fills),) = _ask(executor, [(at, _open, (whole, options))])
-        again = partial(open_files, paths, executor, **{**options, "holes": True})
-        return replace(source, filled=again if fills else None)
+        ((source, fills, settled),) = _ask(executor, [(at, _open, (whole, options))])
+
+        def again(**changed: Any) -> Source:
+            return open_files(paths, executor, **{**options, **changed})
+
+        filled = partial(again, holes=True) if fills else None
+        return replace(source, filled=filled, in_dtype=None if settled else lambda dtype: again(dtype=dtype))
 
 
 def _worker_that_sees(paths: Sequence[str], executor: Executor, workers: Sequence[str], unseen: DataError) -> str:
@@ -81,8 +85,8 @@ def _digest(paths: Sequence[str]) -> str:
     return hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest() if files else ""
 
 
-def _open(paths: Sequence[str], options: Mapping[str, Any]) -> tuple[Source, bool]:
-    """Open the source; tell also whether it can be opened again with its missing values encoded. Runs on a worker."""
+def _open(paths: Sequence[str], options: Mapping[str, Any]) -> tuple[Source, bool, bool]:
+    """Open the source; tell also whether missing values can be encoded, and its dtype is settled. Runs on a worker."""
     threads = worker_of_task().state.nthreads
     source = open_source(paths, **options, compute=partial(compute_by_threads, threads=threads))
-    return replace(source, filled=None), source.filled is not None
+    return replace(source, filled=None, in_dtype=None), source.filled is not None, source.in_dtype is None

@@ -187,6 +187,7 @@ class SurveyResult:
     largest : for sparse rows the largest absolute value in each column, float32 (p,); moments, low and high are then
         those of the columns folded to a few (`SparseRows.fold`)
     span : the smallest and the largest value of a numeric label in rows with a weight above 0, (2, targets)
+    rounding : moments of what float32 takes off the features, where the survey was asked for them
     """
 
     moments: ColumnMoments
@@ -199,6 +200,7 @@ class SurveyResult:
     sums: NDArray[np.uint64]
     largest: NDArray[np.float32] | None = None
     span: NDArray[np.float64] | None = None
+    rounding: ColumnMoments | None = None
     reservoir: Reservoir = None  # type: ignore[assignment]  # until the survey ends
 
     def scaling(self, kind: str, **options: Any) -> Scaling:
@@ -224,11 +226,13 @@ class Survey(Statistic[Surveyed, SurveyResult]):
     seed : seed of the hashes
     n : rows of the whole source
     size : rows of the reservoir, at most n
+    rounds : whether to tell what float32 takes off the features
     """
 
     seed: int
     n: int
     size: int
+    rounds: bool = False
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> Surveyed:
         X, y = block.X[piece.range.rows], None if block.y is None else block.y[piece.range.rows]
@@ -252,6 +256,7 @@ class Survey(Statistic[Surveyed, SurveyResult]):
             sums,
             largest(X, weight),
             None if target is None else _span(target if weight is None else target[weight > 0]),
+            ColumnMoments.of(X - X.astype(np.float32), weight) if self.rounds else None,
         )
         return result, RowSample(self.seed, self.n, self.size).step(block, piece, broadcast)
 
@@ -279,6 +284,7 @@ class Survey(Statistic[Surveyed, SurveyResult]):
             left.sums + right.sums,
             None if left.largest is None or right.largest is None else np.maximum(left.largest, right.largest),
             None if left.span is None or right.span is None else _wider(left.span, right.span),
+            left.rounding.merge(right.rounding) if left.rounding and right.rounding else None,
         )
         return result, _few(rows + more)
 

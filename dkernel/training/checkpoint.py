@@ -27,7 +27,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dkernel.data.source import Source
 from dkernel.data.store import FolderStore, Store, open_store
 from dkernel.data.writers.atomic import explain_os_error, lock_file
-from dkernel.errors import ClusterError, DataError, DKernelError, DKernelWarning, ModelFileError, RecipeError
+from dkernel.errors import (
+    ClusterError,
+    DataError,
+    DigitsError,
+    DKernelError,
+    DKernelWarning,
+    ModelFileError,
+    RecipeError,
+)
 from dkernel.model.journal import Journal
 from dkernel.model.recipe import Recipe
 from dkernel.model.serialization import decode_value, encode_value
@@ -45,8 +53,8 @@ T = TypeVar("T")
 EVERY = 4
 """Rounds between two checkpoints: a killed run repeats at most so many, a sixteenth of a pass of 64 rounds."""
 
-FILE_VERSION = 1  # version of the files; VALUES_VERSION, the version of the values in them, is part of the run
-VALUES_VERSION = 6  # raised when the stored values change
+FILE_VERSION = 2  # version of the files; VALUES_VERSION, the version of the values in them, is part of the run
+VALUES_VERSION = 7  # raised when the stored values change
 _BEGIN, _END = "checkpoint-", ".safetensors"
 NAME = f"{_BEGIN}{{}}{_END}"
 SEARCH, FIT = "search", "fit"
@@ -142,7 +150,11 @@ class Checkpoint:
         self.check()
         store = self.store
         with _alone(store.folder, nbytes) if isinstance(store, FolderStore) else nullcontext():
-            yield FolderJournal(self, run, progress)
+            try:
+                yield FolderJournal(self, run, progress)
+            except DigitsError:  # the same run starts again, in another dtype
+                self.clear()
+                raise
 
 
 class FolderJournal(Journal):
@@ -307,6 +319,7 @@ def describe_run(source: Source, recipe: Recipe, landmarks: str = "") -> dict[st
             "chunks": hashlib.sha256(chunks).hexdigest(),
             "columns": list(named(source.table_columns)),
             **({} if source.encoding is None else {"encoding": source.encoding.to_json()}),
+            **({"settled": True} if source.in_dtype is None and source.wide else {}),
             "label": source.label,
             "weight": source.weight,
             "files": dict(zip(source.files, source.stamps, strict=False)),

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
+from dkernel.data.division import HoldoutRule, groups_in, hash_groups, read_kept, times_in, without
 from dkernel.data.group_words import group_words
 from dkernel.data.readers.text_dates import parse_date_formats
 from dkernel.data.source import Source
@@ -28,7 +29,6 @@ from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.rows import contiguous, stack
 from dkernel.solvers.sizes import MOST_HOLDOUT
 from dkernel.streaming.block_reader import read_once
-from dkernel.streaming.division import HoldoutRule, groups_in, hash_groups, read_kept, times_in, without
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
@@ -117,7 +117,7 @@ class _Groups(Statistic[dict[int, int], dict[int, int]]):
     column: str
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> dict[int, int]:  # noqa: ARG002
-        return _count_rows(*hash_groups(groups_in(read_kept(block, piece), self.column)))
+        return _count_rows(*hash_groups(groups_in(read_kept(block, piece.range.rows, piece.n), self.column)))
 
     def merge(self, left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
         total = dict(Counter(left) + Counter(right))
@@ -145,7 +145,9 @@ class _Times(Statistic[tuple[Any, ...], Any]):
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> tuple[Any, ...]:  # noqa: ARG002
         hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
-        return _smallest(hashes, times_in(read_kept(block, piece), self.column, self.form), most=MOST_TIMES)
+        return _smallest(
+            hashes, times_in(read_kept(block, piece.range.rows, piece.n), self.column, self.form), most=MOST_TIMES
+        )
 
     def merge(self, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
         return _smallest(*(np.concatenate(parts) for parts in zip(left, right, strict=True)), most=MOST_TIMES)
@@ -172,7 +174,7 @@ class _RowsLeftOut(Statistic[_Counted, tuple[dict[int, int], Block]]):
     seed: int
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Counted:  # noqa: ARG002
-        rows = np.flatnonzero(self.rule.leaves_out(read_kept(block, piece)))
+        rows = np.flatnonzero(self.rule.leaves_out(read_kept(block, piece.range.rows, piece.n)))
         hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)[rows]
         at = piece.range.rows
         X, y = block.X[at][rows], block.y[at][rows]  # type: ignore[index]

@@ -42,8 +42,8 @@ from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.divide_rows import divide_source
 from dkernel.training.holdout_losses import find_best
 from dkernel.training.local_stages import LOCAL_STAGES, fit_local, learns_rest, local_pieces
-from dkernel.training.missing_values import with_missing_values
 from dkernel.training.planning.memory_plan import Plan
+from dkernel.training.reopening import with_reopened
 from dkernel.training.residual import Residual
 from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.selection.ways import GRIDS_ALONE, Way, open_ways
@@ -167,7 +167,7 @@ def train(
             with _limit_workers(ask, run):
                 return _resume_or_fit(ask, run, checkpoint)
 
-    return with_missing_values(fit, source, recipe, checkpoint, progress)
+    return with_reopened(fit, source, recipe, checkpoint, progress)
 
 
 def with_validation(

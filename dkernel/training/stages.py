@@ -24,6 +24,7 @@ from dkernel.solvers.sgd_setup import load_or_prepare, prepare_fit
 from dkernel.solvers.sizes import LEAST_COMPONENTS, Sizes
 from dkernel.solvers.targets import Targets, doubtful_task, make_targets, resolve_task
 from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.digits import check_digits, tells_rounding
 from dkernel.streaming.exchangeability import explain_order
 from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interleave_order, shuffle_order
 from dkernel.streaming.shuffle import store_shuffled
@@ -100,11 +101,14 @@ def read_survey(ask: Ask, run: FitRun, reader: BlockReader) -> SurveyResult:
 
     def read() -> SurveyResult:
         run.progress.phase("survey", ask.source.n_rows)
-        statistic = Survey(ask.recipe.seed, ask.plan.sizes.n, ask.plan.sizes.reservoir)
+        rounds = tells_rounding(ask.source)
+        statistic = Survey(ask.recipe.seed, ask.plan.sizes.n, ask.plan.sizes.reservoir, rounds)
         pieces, key = cut_pieces(ask.units), f"{run.key}-survey"
         return reader.fold(statistic, pieces, key, run.progress, journal=run.journal, name="survey")
 
-    return run.journal.stage("survey", read)
+    survey: SurveyResult = run.journal.stage("survey", read)
+    check_digits(ask.source, survey)
+    return survey
 
 
 def learn_labels(ask: Ask, run: FitRun, survey: SurveyResult, reader: BlockReader) -> Fit:

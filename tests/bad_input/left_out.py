@@ -41,7 +41,7 @@ def no_group(at: Doors) -> None:
 
 @bad("times that are no dates and no numbers", REFUSED, "the first such value is given; zones are read")
 def no_time(at: Doors) -> None:
-    at.train_refuses(one(with_column(day="noon"), ".csv", *TIME), "'noon'", "2026-01-31")
+    at.train_refuses(one(with_column(day="noon"), ".csv", *TIME), "'noon' is not a date or time")
 
 
 @bad("a column to divide by that is not there", REFUSED, "the columns that are there are listed")

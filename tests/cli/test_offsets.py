@@ -23,7 +23,6 @@ from dkernel import (
     open_source,
 )
 from dkernel.errors import DataError
-from dkernel.numerics.validation import dtype_for
 from tests.combinations import every_two
 
 OPTIONS = ("--label", "y", "--task", "classify", "--n-components", 128, "--kernel", "gaussian")
@@ -208,23 +207,60 @@ def test_the_tuner_too():
 
 def test_a_source_opened_by_its_rows(tmp_path):
     source = open_source(written(tmp_path, "parquet", 1e9), label="y")
-    assert source.dtype == "float64"
     X, y = rows(1e9)
-    assert (
-        KernelClassifier("gaussian", n_components=128, random_state=0)
-        .fit(source)
-        .score(pd.DataFrame(X, columns=["a", "b", "c"]), y.astype(int))
-        > 0.9
-    )
-    assert open_source(written(tmp_path, "csv", 0.0), label="y").dtype == "float32"
+    machine = KernelClassifier("gaussian", n_components=128, random_state=0).fit(source)
+    assert machine.model_.recipe.dtype == "float64"
+    assert machine.score(pd.DataFrame(X, columns=["a", "b", "c"]), y.astype(int)) > 0.9
 
 
-def test_the_rows_that_want_float64():
-    x = np.random.default_rng(0).normal(size=(300, 1))
+def dtype_of_a_fit(X, **columns):
+    X = pd.DataFrame(X) if columns else X
+    machine = KernelClassifier("gaussian", gamma=1.0, n_components=16, alpha=1e-4, local="none", scale="standard")
+    return machine.fit(X.assign(**columns) if columns else X, np.arange(len(X)) % 2).model_.recipe.dtype
+
+
+def test_all_rows_decide_whether_blocks_are_of_float64():
+    x = np.random.default_rng(0).normal(size=(1200, 1))
     wants = {1.0: False, 1e3: False, 1e9: True, 1e15: True}
     for offset, wanted in wants.items():
-        assert (dtype_for(x + offset) == "float64") == wanted
-    assert dtype_for((x + 1e9).astype(np.float32)) == "float32"
-    assert dtype_for(np.full((300, 1), 0.1)) == "float32"
-    assert dtype_for(1_700_000_000 + np.arange(300)[:, None]) == "float64"
-    assert dtype_for(np.arange(300)[:, None]) == dtype_for(None) == dtype_for(x[:1] + 1e9) == "float32"
+        assert (dtype_of_a_fit(x + offset) == "float64") == wanted
+    assert dtype_of_a_fit((x + 1e9).astype(np.float32)) == "float32"
+    assert dtype_of_a_fit(np.hstack([x, np.full((1200, 1), 0.1)])) == "float32"
+    assert dtype_of_a_fit(1_700_000_000 + np.arange(1200)[:, None]) == "float64"
+    assert dtype_of_a_fit(np.arange(1200)[:, None]) == "float32"
+    assert dtype_of_a_fit(x, year=2013, one=1.0) == "float32"
+
+
+@pytest.mark.parametrize("gap", [5, 700])
+def test_a_gap_does_not_take_the_digits_of_a_column(gap):
+    """A gap among the first rows left blocks of float32, in which the column was noise."""
+    e = np.random.default_rng(0).normal(size=3000)
+    X = pd.DataFrame({"x": 1e9 + e, "z": e[::-1]})
+    X.loc[gap, "x"] = np.nan
+    machine = KernelClassifier("gaussian", gamma=1, n_components=16, alpha=1e-6, local="none", random_state=0)
+    for rows in (X, dd.from_pandas(X, npartitions=3)):
+        y = e > 0 if rows is X else da.from_array(e > 0, chunks=1000)
+        assert machine.fit(rows, y).score(X, e > 0) > 0.98
+
+
+def test_digits_of_later_rows_count_too():
+    e = np.random.default_rng(0).normal(size=3000)
+    x = np.where(np.arange(3000) < 600, 1e9, 1e9 + e)  # the first rows are alike, and exact in float32
+    X = np.column_stack([x, e[::-1]])
+    assert dtype_of_a_fit(X) == "float64"
+
+
+def test_a_stopped_fit_goes_on_in_the_dtype_that_its_rows_decided(tmp_path):
+    X, y = rows(1e9)
+    settings = {"kernel": "gaussian", "n_components": 64, "random_state": 0, "solver": "psgd", "passes": 2}
+    whole = KernelClassifier(**settings).fit(X, y)
+
+    def stop(_):
+        raise KeyboardInterrupt
+
+    stopped = KernelClassifier(**settings, checkpoint=tmp_path / "c", callbacks=[stop])
+    with pytest.raises(KeyboardInterrupt):
+        stopped.fit(X, y)
+    resumed = KernelClassifier(**settings, checkpoint=tmp_path / "c").fit(X, y)
+    assert resumed.model_.recipe.dtype == "float64"
+    np.testing.assert_array_equal(resumed.decision_function(X), whole.decision_function(X))

@@ -8,9 +8,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from dkernel.data.division import groups_in, times_in
 from dkernel.data.group_words import group_words
 from dkernel.errors import DataError
-from dkernel.streaming.division import groups_in, times_in
 
 NUMBERS = {"type": [pa.int8(), pa.uint64(), pa.float16(), pa.float32(), pa.float64(), pa.decimal128(9, 2)]}
 DAYS = [dt.datetime(2024, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59), dt.datetime(1500, 2, 3, 4)]

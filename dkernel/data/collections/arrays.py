@@ -14,6 +14,7 @@ from dkernel.data.collections.object_arrays import find_kinds, holds_objects, ob
 from dkernel.data.collections.rows import GivenRows, Part
 from dkernel.data.collections.tables import (
     check_names,
+    column_dtypes,
     column_kinds,
     column_names,
     has_missing,
@@ -22,7 +23,7 @@ from dkernel.data.collections.tables import (
     to_table,
     types_in,
 )
-from dkernel.data.column_types import OTHER, TEXT, TIMES
+from dkernel.data.column_types import INT, OTHER, TEXT, TIMES, arrow_type, column_type, has_more_digits
 from dkernel.data.compute import dask_compute
 from dkernel.data.encoded_columns import encoded_kinds, learn_encoding
 from dkernel.data.encoding import Encoding, TableCounts
@@ -34,6 +35,7 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.sparse_rows import RangeNames
+from dkernel.numerics.validation import DTYPES
 
 
 def from_arrays(
@@ -75,8 +77,9 @@ def from_arrays(
     (('u', 'v', 'w'), 'text', (3,))
     """
     again = {**locals(), "holes": True}
-    if dtype not in ("float32", "float64"):
-        raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
+    if dtype not in DTYPES:
+        raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: {', '.join(map(repr, DTYPES))} can.")
+    asked, dtype = dtype, "float32" if dtype == "auto" else dtype
     refuse_parts(X, y, weight)
     parsed = None if kernel is None else parse(kernel)
     if stays_sparse(X, sparse):  # its many columns are numbers, and have numbers for names
@@ -92,6 +95,7 @@ def from_arrays(
         if objects:
             encoding, categorical, missing = None, "none", "error"
     rows, names = GivenRows.of(X, y, weight, compute), columns or column_names(X)
+    given = rows.X
     notes: dict[str, str] = {}
     if encoding is not None or missing != "error" or categorical != "none":
         as_asked: dict[str, Any] = {
@@ -103,14 +107,29 @@ def from_arrays(
         formats = parse_date_formats(date_format)
         request = ReadOptions(dtype=dtype, compute=compute, kernel=parsed, dates=dates, date_format=formats, **as_asked)
         rows, encoding, notes = _encode(rows, names, request)
+    wide = {} if objects or asked != "auto" or hasattr(rows.X, "tocsr") else _wide_columns(given, encoding)
     return replace(
         rows.source(Layout(names or (), dtype, objects), encoding),
+        wide=wide,
+        in_dtype=(lambda dtype: from_arrays(**again | {"dtype": dtype, "holes": holes})) if wide else None,
         label=None if y is None else find_name(y, "label"),
         weight=None if weight is None else find_name(weight, "weight"),
         targets=targets_in(y),
         notes=notes,
         filled=None if missing == "error" or encoding is not None else partial(from_arrays, **again),
     )
+
+
+def _wide_columns(X: Any, encoding: Encoding | None) -> dict[int, bool]:
+    """The positions of the numbers that float32 may not hold, each with True where they are whole."""
+    if X.ndim != 2:
+        return {}
+    kinds = list(map(arrow_type, column_dtypes(X)))
+    at: Sequence[int | None] = range(len(kinds))
+    if encoding is not None:
+        at = [encoding.positions[c.name].start if c.kind == "number" else None for c in encoding.columns]
+    wide = ((j, kind) for j, kind in zip(at, kinds, strict=True) if j is not None and has_more_digits(kind))
+    return {j: kind is not None and column_type(kind) == INT for j, kind in wide}
 
 
 def _encode(

@@ -125,24 +125,6 @@ def as_chunks(values: Any, matrix: partial[Any], width: int | None = None) -> An
     return Partitions(values, matrix, empty)
 
 
-def first_rows(values: Any, n: int, matrix: partial[Any], compute: Callable[..., Any]) -> NDArray[Any] | None:
-    """The first n rows of an array or a dataframe, of its first chunks alone; None of sparse ones."""
-    tops: list[NDArray[Any]] = []
-    (array,) = make_arrays(as_chunks(values, matrix))
-    for chunks in array.to_delayed():
-        parts = compute(*(delayed(_top)(chunk, n) for chunk in chunks))
-        if any(part is None for part in parts):
-            return None
-        tops.append(np.concatenate(parts, axis=1))
-        if sum(len(part) for part in tops) >= n:
-            break
-    return np.concatenate(tops)[:n] if tops else None
-
-
-def _top(block: Any, n: int) -> NDArray[Any] | None:
-    return None if hasattr(block, "tocsr") else np.asarray(block[:n])
-
-
 def _column_chunks(values: Any) -> Any:
     """The chunks of one value a row, or of some, for `make_arrays`; None as it is."""
     import dask.array as da

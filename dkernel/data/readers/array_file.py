@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.arrow import as_native
 from dkernel.data.block import UncheckedBlock
-from dkernel.data.column_types import OTHER, UNKNOWN, type_of_dtype
+from dkernel.data.column_types import OTHER, arrow_type, column_type
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns
 from dkernel.data.paths import File
 from dkernel.errors import DataError
@@ -40,6 +40,7 @@ class Member:
     kind: str
     step: int = 1
     packed: str = ""
+    type: pa.DataType | None = None
 
 
 def member(
@@ -47,9 +48,9 @@ def member(
 ) -> Member:
     """A Member by its numpy dtype, and by the attributes that xarray and netCDF pack numbers by."""
     packed = [f"{name}={value}" for name in _PACKING if not _is_neutral(name, value := attributes.get(name), dtype)]
-    kind = type_of_dtype(np.dtype(dtype))
-    kind = OTHER if kind == UNKNOWN else kind  # objects, which cannot be read without running code
-    return Member(key, tuple(int(n) for n in shape), kind, max(1, int(step)), ", ".join(packed))
+    type_ = arrow_type(np.dtype(dtype))
+    kind = OTHER if type_ is None else column_type(type_)  # objects, which cannot be read without running code
+    return Member(key, tuple(int(n) for n in shape), kind, max(1, int(step)), ", ".join(packed), type_)
 
 
 def _is_neutral(name: str, value: Any, dtype: Any) -> bool:
@@ -91,12 +92,14 @@ def table_of_members(file: File, members: Sequence[Member], exclude: Sequence[st
             "sparse. Give them as svmlight."
         )
     kinds = {str(j): matrix.kind for j in range(matrix.shape[1])} if matrix else {}
+    types = dict.fromkeys(kinds, matrix.type) if matrix else {}
     for m in flat:
         if m.key in kinds:
             raise DataError(f"{file.name}: the array {m.key!r} has the name of a column of the matrix.")
-        kinds[m.key] = m.kind
+        kinds[m.key], types[m.key] = m.kind, m.type
     step = max(m.step for m in used) if matrix is None else matrix.step
-    return FileSchema(file, kinds, rows, step, numbered=matrix is not None, extra=matrix.key if matrix else None)
+    key = matrix.key if matrix else None
+    return FileSchema(file, kinds, rows, step, numbered=matrix is not None, extra=key, types=types)
 
 
 def _is_column(m: Member) -> bool:

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dkernel.data.arrow import code_values, column_array, look_up, text_of_bytes
-from dkernel.data.block import UncheckedBlock, check_text
-from dkernel.data.column_types import NUMBERS, TEXT, column_type, is_bytes
+from dkernel.data.block import UncheckedBlock, check_text, fits_label, too_large
+from dkernel.data.column_types import INT, NUMBERS, TEXT, column_type, is_bytes, label_type
 from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.csv_fields import is_utf8
 from dkernel.data.readers.text_dates import dates_of_texts
@@ -55,7 +55,7 @@ def raw_of_table(table: pa.Table, columns: ReadColumns, describe: RowDescriber) 
         for name in texts_of_times(table, columns)
     }
     table = with_columns(table, times)
-    used, may_miss = _plain(table, columns), frozenset(columns.features if columns.fills else ())
+    used, may_miss = _plain(table, columns, describe), frozenset(columns.features if columns.fills else ())
     for name, column in zip(used.column_names, used.columns, strict=True):
         if column.null_count and name not in may_miss:
             _refuse_null(column, name, describe, MissingLabelError if name == columns.label else MissingValueError)
@@ -103,17 +103,29 @@ def _as_text(column: pa.ChunkedArray, name: str, describe: RowDescriber) -> pa.C
     return text_of_bytes(column)
 
 
-def _plain(table: pa.Table, columns: ReadColumns) -> pa.Table:
+def _plain(table: pa.Table, columns: ReadColumns, describe: RowDescriber) -> pa.Table:
     """Features, label and weight, with dictionaries looked up (a dictionary may hold a null) and decimals as floats."""
     named = [n for n in (*columns.features, columns.label, columns.weight) if n is not None]
     used = table.select(named)
     changed = {}
     for name, column in zip(named, used.columns, strict=True):
         values = look_up(column)
-        values = values.cast(pa.float64()) if pa.types.is_decimal(values.type) else values
+        if pa.types.is_decimal(values.type):
+            whole = name == columns.label and label_type(values.type) == INT
+            values = _as_whole(values, name, describe) if whole else values.cast(pa.float64())
         if values is not column:
             changed[name] = values
     return with_columns(used, changed)
+
+
+def _as_whole(column: pa.ChunkedArray, name: str, describe: RowDescriber) -> pa.ChunkedArray:
+    """A label of decimals without places as int64."""
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        values = column.to_pylist()
+        row = next(i for i, value in enumerate(values) if value is not None and not fits_label(int(value)))
+        raise too_large(values[row], describe(row), name) from None
 
 
 def with_columns(table: pa.Table, changed: Mapping[str, pa.ChunkedArray]) -> pa.Table:

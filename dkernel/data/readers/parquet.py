@@ -34,13 +34,6 @@ def read_part(file: File, part: FilePart, columns: ReadColumns, describe: RowDes
     return raw_of_table(pick_rows(table, rows) if part.without else table, columns, describe)
 
 
-def head(file: File, columns: ReadColumns, rows: int, describe: RowDescriber) -> UncheckedBlock:
-    """The first rows, without the rest of their row group."""
-    with _open(file) as opened:
-        batch = next(opened.iter_batches(rows, columns=list(columns.names), use_threads=False))
-    return raw_of_table(pa.Table.from_batches([batch]), columns, describe)
-
-
 def find_bad_rows(file: File, part: FilePart, columns: ReadColumns) -> tuple[dict[int, RejectedRow], None]:
     """The rows that cannot be read, or have a missing value where none may be; there is no text of them."""
     table = _read(file, part, columns)

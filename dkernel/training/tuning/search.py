@@ -40,7 +40,7 @@ from dkernel.streaming.progress import Progress
 from dkernel.training.ask import Ask, merge_copies
 from dkernel.training.checkpoint import FIT, SEARCH, Checkpoint
 from dkernel.training.fit import TrainResult, Validation, train, with_validation
-from dkernel.training.missing_values import with_missing_values
+from dkernel.training.reopening import with_reopened
 from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.selection.metric_learning import check_metric
 from dkernel.training.stages import Fit, choose_model, choose_order, learn_labels, pose_problem, read_survey
@@ -144,7 +144,7 @@ def tune(
         model = replace(result.model, facts={**result.model.facts, "search": facts})
         return TuneResult(replace(result, model=model), board, params, winner, passes)
 
-    return with_missing_values(run, source, recipe, of_search, progress)
+    return with_reopened(run, source, recipe, of_search, progress)
 
 
 def _resume_or_search(search: ParameterSearch, checkpoint: Checkpoint | None) -> dict[str, Any]:

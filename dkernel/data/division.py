@@ -14,16 +14,13 @@ from numpy.typing import NDArray
 
 from dkernel.data.arrow import look_up, pick_rows
 from dkernel.data.block import Block
-from dkernel.data.column_types import DATE, DURATION, TEXT, TIME
-from dkernel.data.encoding.words import NUMBER, arrow_kind
+from dkernel.data.column_types import NUMBERS, TEXT, column_type
+from dkernel.data.encoding.tables import column_numbers
 from dkernel.data.file_schema import CSV_TEXT
 from dkernel.data.group_words import group_words
 from dkernel.data.readers.text_dates import dates_of_texts
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError
-from dkernel.streaming.schedule import RowSlice
-
-_MICROSECONDS = {"D": 86400e6, "s": 1e6, "ms": 1e3, "us": 1.0}
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ def without(source: Source, rule: HoldoutRule, remaining: Mapping[int, int]) -> 
             continue
         graph, key = dict(unit.task.__dask_graph__()), f"{unit.task.key}-without-{name}"
         read = partial(read_without, graph, unit.task.key, rule)
-        task = Delayed(key, {key: (read,)})  # type: ignore[no-untyped-call]
+        task = Delayed(key, {key: (read,)})
         units.append(Unit(tuple(n for n in rows if n), task, unit.name))
     fingerprint = hashlib.sha256(f"{source.fingerprint}/{rule!r}".encode()).hexdigest()
     kept_columns = tuple(each for each in source.kept if each != rule.column)
@@ -100,45 +97,18 @@ def _unquote(text: str | None) -> str | None:
 
 
 def times_in(table: pa.Table, column: str, form: str = "") -> NDArray[np.float64]:
-    """Numbers that rise with time: microseconds of dates, of times and of dates that are text; every row needs one."""
+    """Numbers that rise with time: seconds of dates, of times and of dates that are text; every row needs one."""
     values = look_up(table.column(column))
-    kind = arrow_kind(values.type)
-    if form and kind in (TEXT, NUMBER):
+    kind = column_type(values.type)
+    if kind == TEXT or (form and kind in NUMBERS):
         values = dates_of_texts(values, column, "the rows, row {} of a block".format, form)
-        kind = DATE
-    if kind == TEXT:
-        times = _times_of_text(values, column)
-    elif kind in (DATE, TIME, DURATION):
-        times = _microseconds(values)
-    else:
-        times = values.cast(pa.float64(), safe=False).to_numpy()
-    if values.null_count or np.isnan(times).any():
+    times = column_numbers(values).astype(np.float64)
+    if np.isnan(times).any():
         raise DataError(f"The column {column!r} divides the rows and has a missing value: every row needs one.")
     return times
 
 
-def _microseconds(values: pa.ChunkedArray) -> NDArray[np.float64]:
-    unit = "D" if pa.types.is_date32(values.type) else getattr(values.type, "unit", "ms")  # of date64
-    counts = values.cast(pa.int32() if values.type.bit_width == 32 else pa.int64()).fill_null(0).to_numpy()
-    return np.asarray(counts // 1000 if unit == "ns" else counts * _MICROSECONDS[unit], np.float64)
-
-
-def _times_of_text(values: pa.ChunkedArray, column: str) -> NDArray[np.float64]:
-    """Microseconds of dates that are text, in UTC; dates without a zone are taken as UTC."""
-    import pandas as pd
-
-    texts = pd.Series(values.to_pylist(), dtype=object).fillna("").astype(str).str.replace(r" ?UTC$", "Z", regex=True)
-    dates = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
-    if (wrong := np.flatnonzero(dates.isna() & (texts != ""))).size:
-        raise DataError(
-            f"holdout_by: the column {column!r} holds {values[int(wrong[0])].as_py()!r}. Dates as 2026-01-31, or "
-            "numbers, are needed."
-        )
-    return np.where(dates.isna(), np.nan, dates.dt.as_unit("us").astype(np.int64))
-
-
-def read_kept(block: Block, piece: RowSlice) -> pa.Table:
-    """The kept columns of the rows of a piece."""
+def read_kept(block: Block, at: slice, n: int) -> pa.Table:
+    """The kept columns of the first n of some rows of a block, as those of a piece."""
     assert block.kept is not None
-    at = piece.range.rows
-    return pick_rows(block.kept, np.arange(at.start, min(at.stop, len(block.kept)), at.step)[: piece.n])
+    return pick_rows(block.kept, np.arange(at.start, min(at.stop, len(block.kept)), at.step)[:n])
