@@ -251,3 +251,28 @@ def test_row_groups_are_joined_and_cut(tmp_path: Path) -> None:
     large = open_source(tmp_path / "large.parquet")
     assert [u.rows for u in large.units] == [(100_000,) * 3]
     np.testing.assert_array_equal(values(large)[:, 0], np.arange(300_000))
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".zarr", ".h5"])
+@pytest.mark.parametrize("kind", ["S", "M8[D]", "M8[h]", "m8[m]"])
+def test_a_matrix_that_holds_no_numbers_is_read_as_its_columns(tmp_path: Path, suffix: str, kind: str) -> None:
+    """A matrix of bytes had levels such as "b'red'", and one of dates ended in an error of numpy."""
+    matrix = np.array([["red", "blue"]] * 6) if kind == "S" else np.arange(12).reshape(6, 2)
+    matrix = matrix.astype(kind)
+    if suffix == ".npy":
+        np.save(tmp_path / "a.npy", matrix)
+    elif suffix == ".npz":
+        np.savez(tmp_path / "a.npz", matrix)
+    elif suffix == ".h5" and kind == "S":  # HDF5 has no type of dates
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file["X"] = matrix
+    elif suffix == ".zarr" and kind != "S":
+        zarr.save_array(tmp_path / "a.zarr", matrix, zarr_format=2)
+    else:
+        pytest.skip(f"{suffix} does not hold {kind}")
+    source = open_source(tmp_path / f"a{suffix}")
+    assert source.encoding is not None
+    expected = {"S": "category", "M": "date", "m": "duration"}[kind[0]]
+    assert set(source.encoding.kinds.values()) == {expected}
+    if kind == "S":
+        assert source.encoding.names == ("0=red", "1=blue")

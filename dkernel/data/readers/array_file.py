@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.arrow import as_native
 from dkernel.data.block import UncheckedBlock
-from dkernel.data.column_types import OTHER, arrow_type, column_type
+from dkernel.data.column_types import DATE, DURATION, OTHER, TEXT, are_numbers, arrow_type, column_type
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns
 from dkernel.data.paths import File
 from dkernel.errors import DataError
@@ -161,10 +161,10 @@ def _features(
     matrix: NDArray[Any] | None, columns: ReadColumns, rows: int, column: Callable[[str], NDArray[Any]]
 ) -> NDArray[Any]:
     numbers = matrix_columns(columns.features, 0 if matrix is None else matrix.shape[1])
-    if matrix is not None and numbers:
+    if matrix is not None and numbers and are_numbers(matrix.dtype):
         return matrix[:, numbers[0] : numbers[-1] + 1] if is_run(numbers) else matrix[:, numbers]
     values = [column(name) for name in columns.features]
-    if columns.as_table and any(array.dtype.kind not in "biuf" for array in values):
+    if columns.as_table and not all(are_numbers(array.dtype) for array in values):
         return _table(columns.features, values)
     return fill_block(values, rows, columns.layout.array_dtype)
 
@@ -207,10 +207,12 @@ def _kept_table(columns: ReadColumns, column: Callable[[str], NDArray[Any]]) -> 
 
 
 def _arrow(values: NDArray[Any]) -> Any:
-    native = as_native(values)
-    if native.dtype.kind in "OTUS":
+    native, type_ = as_native(values), arrow_type(values.dtype)
+    if type_ is None or column_type(type_) == TEXT:
         try:
             return pa.array([v.decode() if isinstance(v, bytes) else v for v in native.tolist()])
         except UnicodeError as error:
             raise DataError(f"A column of text is not UTF-8 ({error}). Store it as such, or leave it out.") from None
+    if column_type(type_) in (DATE, DURATION):  # whose unit may be none of Arrow's
+        native = native.astype(type_.to_pandas_dtype())
     return pa.array(np.ascontiguousarray(native))
