@@ -54,7 +54,8 @@ def cluster_of(asked: argparse.Namespace) -> Any:
         worker_extra_args=["--lifetime", f"{_seconds(asked.walltime) - 120}s", "--lifetime-stagger", "1m"]
         if _seconds(asked.walltime) > 600
         else [],
-        python=sys.executable,
+        # Not from the folder of the call, which a job has as its own.
+        python=f"{sys.executable} -P",
     )
 
 

@@ -149,7 +149,7 @@ def _command(job: ClusterJob, folder: str) -> list[str]:
     from dkernel.streaming.execution.in_task import options_of_scheduler
 
     Path(folder, "job.toml").write_text(job.settings, encoding="utf-8")
-    words = [sys.executable, "-c", "from dkernel.cli.driver import command; command()", "train"]
+    words = [sys.executable, "-P", "-c", "from dkernel.cli.driver import command; command()", "train"]
     words += ["--config", str(Path(folder, "job.toml"))]
     for module in job.modules:
         if module.source is None:

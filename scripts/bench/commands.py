@@ -47,7 +47,7 @@ def train(data: Path, out: Path, options: Sequence[str], columns: int = 28, inte
     To look for the memory every 0.2 s takes some 3 % of two cores: where nobody asks for it, `interval` is longer.
     """
     label = str(columns) if any(data.glob("*.npy")) else "label"
-    command = [sys.executable, "-m", "dkernel", "train", str(data), "--label", label, "--task", "classify"]
+    command = [sys.executable, "-Pm", "dkernel", "train", str(data), "--label", label, "--task", "classify"]
     out.unlink(missing_ok=True)
     note = measured.measure([*command, "--out", str(out), "--quiet", "--json", *options], interval=interval)
     if note["status"]:

@@ -135,7 +135,7 @@ def measure(data: Path, label: str, workers: int, recipe: Recipe, memory: str) -
 
 def command(data: Path, label: str, workers: int, components: int, memory: str, out: Path) -> float:
     """Seconds of the whole command."""
-    words = [sys.executable, "-m", "dkernel", "train", str(data), "--label", label, "--out", str(out), "--overwrite"]
+    words = [sys.executable, "-Pm", "dkernel", "train", str(data), "--label", label, "--out", str(out), "--overwrite"]
     given = {**GIVEN, "n_components": components, "progress": "none"}
     words += [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     start = time.perf_counter()

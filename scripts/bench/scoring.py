@@ -69,7 +69,7 @@ def tiles_rate(model: Model, X: NDArray[np.float32], repeats: int) -> float:
 
 def time_scoring(model: Path, data: Path, out: Path, args: argparse.Namespace) -> tuple[float, float]:
     """Seconds of the phase and of the command."""
-    command = [sys.executable, "-m", "dkernel", "score", str(model), str(data), "--out", str(out), "--write", "score"]
+    command = [sys.executable, "-Pm", "dkernel", "score", str(model), str(data), "--out", str(out), "--write", "score"]
     extra = ["--allow-extra", "--overwrite", "--quiet", "--json", "--workers", str(args.workers)]
     out.unlink(missing_ok=True)  # the same command on what is complete does nothing
     # Memory is not asked for, and to look for it five times a second would take 3 % of two cores.

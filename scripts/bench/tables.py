@@ -100,7 +100,7 @@ def read(path: Path) -> pd.DataFrame:
 
 def by_command(place: Path, label: str, suffix: str, regress: bool, seed: int) -> dict[str, float]:
     """Error and seconds of `dkernel train` and `dkernel evaluate`."""
-    dkernel = [sys.executable, "-m", "dkernel"]
+    dkernel = [sys.executable, "-Pm", "dkernel"]
     more = ["--seed", str(seed), *(["--task", "regress"] if regress else [])]
     with tempfile.TemporaryDirectory() as where, measure_block() as fit:
         model = f"{where}/model"

@@ -47,8 +47,11 @@ BESIDE = {
 # A stolen call copies its blocks: a pass over 20 million rows was a tenth longer. Shares are even beforehand
 # (streaming/shares.py).
 PLACED = {"distributed.scheduler.work-stealing": False}
+# A process that is begun by `python -c`, as multiprocessing begins its own, would first look for each module in the
+# folder of the call, where a file beside the data may have its name.
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 # Arrow's own allocators keep what a read has freed; the system's gives it back.
-ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system", **SAFE_PATH}
 # The C library reads this before a worker's first line runs.
 BEFORE = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ONE_HEAP.items()}
 # Dask's local cluster gives up a dead worker for good if another one does not start in 15 seconds. On a busy machine a
@@ -182,33 +185,38 @@ def default_executor() -> Executor:
 def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any]:
     if workers < 1:
         raise RecipeError(f"workers={workers}: at least one process is needed.")
-    distributed = _distributed()
-    try:
-        with dask.config.set(OWN), _without_interrupts():
-            start_fork_server()
-            # The process that workers are forked from keeps the environment of its start.
-            fixed = dask.config.get("distributed.nanny.pre-spawn-environ")
-            now = {name: value for name, value in os.environ.items() if name not in fixed}
-            cluster = distributed.LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                processes=True,
-                memory_limit="auto" if memory_limit is None else memory_limit,
-                dashboard_address=":0",
-                silence_logs=logging.CRITICAL,
-                env={**now, **ENVIRONMENT},
-            )
-    except (OSError, RuntimeError) as error:
-        raise ClusterError(
-            f"The {workers} worker processes did not start: {error}. In a script of your own, call this below "
-            'if __name__ == "__main__": since every worker imports the script.'
-        ) from error
-    try:
-        with dask.config.set({**OWN, **KEEP_PLACES}):  # workers may be begun later
-            yield cluster
-    finally:
-        with suppress(TimeoutError):
-            cluster.close(timeout=CLOSE_TIMEOUT)
+    _distributed()  # sets the defaults of Dask's configuration
+    with dask.config.set(OWN), _variables(SAFE_PATH):  # also for workers that are begun later
+        try:
+            cluster = _start_workers(workers, memory_limit)
+        except (OSError, RuntimeError) as error:
+            raise ClusterError(
+                f"The {workers} worker processes did not start: {error}. In a script of your own, call this below "
+                'if __name__ == "__main__": since every worker imports the script.'
+            ) from error
+        try:
+            with dask.config.set(KEEP_PLACES):
+                yield cluster
+        finally:
+            with suppress(TimeoutError):
+                cluster.close(timeout=CLOSE_TIMEOUT)
+
+
+def _start_workers(workers: int, memory_limit: str | int | None) -> Any:
+    with _without_interrupts():
+        start_fork_server()
+        # The process that workers are forked from keeps the environment of its start.
+        fixed = dask.config.get("distributed.nanny.pre-spawn-environ")
+        now = {name: value for name, value in os.environ.items() if name not in fixed}
+        return _distributed().LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit="auto" if memory_limit is None else memory_limit,
+            dashboard_address=":0",
+            silence_logs=logging.CRITICAL,
+            env={**now, **ENVIRONMENT},
+        )
 
 
 def start_fork_server() -> None:
@@ -218,14 +226,22 @@ def start_fork_server() -> None:
     _distributed()  # sets the defaults of Dask's configuration
     server.set_forkserver_preload(["distributed", tasks.__name__, *task_modules()])
     asked = dask.config.get("distributed.nanny.pre-spawn-environ")
-    before = dict(os.environ)
-    os.environ.update({name: str(value) for name, value in {**asked, **ONE_HEAP, **ENVIRONMENT}.items()})
+    with _variables({**asked, **ONE_HEAP, **ENVIRONMENT}), _without_interrupts():
+        server.ensure_running()
+
+
+@contextmanager
+def _variables(values: Mapping[str, Any]) -> Iterator[None]:
+    """Set variables of the environment for processes that are begun in this block."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update({name: str(value) for name, value in values.items()})
     try:
-        with _without_interrupts():
-            server.ensure_running()
+        yield
     finally:
-        os.environ.clear()
-        os.environ.update(before)
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 @contextmanager
