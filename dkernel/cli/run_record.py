@@ -184,7 +184,7 @@ def open_run(record: Record, values: Mapping[str, Any], connection: Mapping[str,
     start_collector()
     # The last phase ends with its work: a cluster takes a third of a second to close.
     shown = Progress("none" if values["quiet"] else values["progress"] or "auto")
-    with connect(**connection) as executor, shown as progress:
+    with connect(**connection, tell=shown.message) as executor, shown as progress:
         record.progress, executor.tell = progress, progress.message
         if values.get("scheduler") or values.get("scheduler_file"):  # other workers are processes of this tree
             record.executor = executor

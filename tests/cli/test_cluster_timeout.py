@@ -14,5 +14,5 @@ def test_a_command_waits_for_workers_as_long_as_it_is_told(run_to, data, tmp_pat
         args = ["--label", "y", "--exclude", "price,id,note", "--out", tmp_path / "m", "--json"]
         place = ["--scheduler", cluster.scheduler_address, "--cluster-timeout", "2"]
         result = run_to("train", data / "train.parquet", *args, *place, code=75)
-    assert "none came in 2 seconds" in json.loads(result.stdout)["error"]["message"]
+    assert "has no workers; waited for 2 seconds" in json.loads(result.stdout)["error"]["message"]
     assert not (tmp_path / "m").exists()

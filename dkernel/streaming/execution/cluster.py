@@ -5,12 +5,13 @@ and there are no actors, queues or plugins. If there are no workers, or nothing 
 client raises an error instead of waiting for ever.
 """
 
+import logging
 import sys
 import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -42,6 +43,8 @@ STUCK = 30.0  # seconds without results after which tasks that wait for a lost w
 READY = 3  # calls that are sent for each slot if results are taken as they come, so that no slot waits for its next
 # Values of up to so many bytes in all are sent inside the calls of a round: a task of its own costs two more messages.
 MESSAGE_BYTES = 2**20
+
+LOG = logging.getLogger("dkernel")  # by default on stderr
 
 Client = Any  # a type of distributed, which has no types and is imported only where a cluster is used
 
@@ -88,9 +91,17 @@ class ClusterExecutor(RemoteExecutor):
     patience : seconds without workers or results after which it raises a ClusterError
     least : workers to wait for at the start
     started : whether the workers were started for this run; their logs are quiet, and lost ones are replaced
+    tell : called with the message for a longer wait for workers
     """
 
-    def __init__(self, client: Client, patience: float = PATIENCE, least: int = 1, started: bool = False) -> None:
+    def __init__(
+        self,
+        client: Client,
+        patience: float = PATIENCE,
+        least: int = 1,
+        started: bool = False,
+        tell: Callable[[str], None] = LOG.warning,
+    ) -> None:
         refuse_asynchronous(client)
         super().__init__()
         self.client, self.patience = client, patience
@@ -112,12 +123,12 @@ class ClusterExecutor(RemoteExecutor):
         self._news = threading.Event()
         self._open = ExitStack()
         self._open.enter_context(quiet_logs())
+        self._connection.stay_alive(partial(self._workers.pin, None))  # some clusters start workers only for tasks
         try:
-            self._workers.wait_for_workers(least)
+            self._workers.wait_for_workers(least, tell)
         except BaseException:
             self.close()
             raise
-        self._connection.stay_alive(partial(self._workers.pin, None))
 
     @property
     def slots(self) -> int:

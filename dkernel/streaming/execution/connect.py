@@ -11,7 +11,7 @@ import signal
 import ssl
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver as server
 from multiprocessing import resource_tracker
@@ -24,7 +24,7 @@ from dkernel.errors import ClusterError, DataError, RecipeError
 from dkernel.numerics.allocator import ONE_HEAP
 from dkernel.streaming.execution import tasks
 from dkernel.streaming.execution.base import Executor
-from dkernel.streaming.execution.cluster import ClusterExecutor
+from dkernel.streaming.execution.cluster import LOG, ClusterExecutor
 from dkernel.streaming.execution.connection import PATIENCE
 from dkernel.streaming.execution.in_task import leave_pool, worker_of_task
 from dkernel.streaming.execution.local import ThreadsExecutor
@@ -78,6 +78,7 @@ def connect(
     patience: float = PATIENCE,
     tls: Mapping[str, str] | None = None,
     client_memory_limit: str | int | None = None,
+    tell: Callable[[str], None] = LOG.warning,
 ) -> Iterator[Executor]:
     """Make the executor that the run options ask for; it is closed at the end of the block.
 
@@ -91,6 +92,7 @@ def connect(
     tls : files for a tls:// scheduler: tls_ca_file, tls_cert and, unless it is in the latter, tls_key; when None, what
         Dask's own configuration says
     client_memory_limit : of this process; a fit whose plan needs more is refused
+    tell : called with the message for a longer wait for workers
 
     Without any of these the threads of this process do the work.
 
@@ -109,7 +111,7 @@ def connect(
         if client is None:
             executor = ThreadsExecutor(memory_limit=parse_memory_limit(memory_limit))
         else:
-            executor = ClusterExecutor(client, patience, least=workers or 1, started=workers is not None)
+            executor = ClusterExecutor(client, patience, workers or 1, workers is not None, tell)
         executor.client_memory_limit = parse_memory_limit(client_memory_limit)
         with executor:
             yield executor

@@ -174,9 +174,12 @@ class WorkerPool:
             return {"workers": sorted(self.fit), "allow_other_workers": False}
         return {"workers": [at], "allow_other_workers": True} if at in self.fit else {}
 
-    def wait_for_workers(self, least: int) -> None:
-        """Wait until `least` workers are accepted and the others had time to answer; a ClusterError if none is."""
-        patience, address = self.connection.patience, self.connection.address
+    def wait_for_workers(self, least: int, tell: Callable[[str], None]) -> None:
+        """Wait until `least` workers are accepted and the others had time to answer; a ClusterError if none is.
+
+        `tell` is called with a message for a longer wait.
+        """
+        patience, told = self.connection.patience, False
         began = time.monotonic()
         while True:
             self.known(LOOK)
@@ -187,22 +190,24 @@ class WorkerPool:
             if self.refused and not self._checks and not self.fit:
                 raise RefusedWorkerError(min(self.refused), "\n".join(self.refused.values()))
             if waited > patience:
-                raise ClusterError(self._nobody(patience, address))
+                raise ClusterError(self._nobody(f"waited for {patience:.0f} seconds"))
+            if waited > START and not told:
+                tell(self._nobody(f"waited for up to {patience:.0f} seconds"))
+                told = True
             time.sleep(LOOK)
         self.warn_of_refused()
 
-    def _nobody(self, patience: float, address: str) -> str:
+    def _nobody(self, waited: str) -> str:
+        """The message that a run has no workers: which, how long it waits, and what to do."""
+        address = self.connection.address
         if self._checks:
             return (
-                f"The workers {', '.join(sorted(self._checks))} of {address} have not run a first task in "
-                f"{patience:.0f} seconds. Are they busy, or are their processes stopped?"
+                f"The workers {', '.join(sorted(self._checks))} of {address} have not run a first task; {waited}. "
+                "Are they busy, or are their processes stopped?"
             )
         if self.resources:
-            return f"No worker of {address} has the resources {self.resources} that dask.annotate asks for."
-        return (
-            f"The scheduler at {address} has no workers, and none came in {patience:.0f} seconds. "
-            f"Start some: dask worker {address}"
-        )
+            return f"No worker of {address} has the resources {self.resources} that dask.annotate asks for; {waited}."
+        return f"The scheduler at {address} has no workers; {waited}. Start some: dask worker {address}"
 
     def who_waits(self) -> str:
         """The first words of the error when nothing happens."""

@@ -445,7 +445,7 @@ def test_a_worker_that_does_not_answer_at_the_start_is_done_without(executor):
         assert hasty.compute([Call("pow", pow, (2, 5))])[0] == [32]
     with (
         asleep(list(pids.values())),
-        pytest.raises(ClusterError, match=rf"(?s){min(pids)}.*{max(pids)}.*not run a first task in 2 seconds"),
+        pytest.raises(ClusterError, match=rf"(?s){min(pids)}.*{max(pids)}.*not run a first task; waited for 2 seconds"),
     ):
         ClusterExecutor(executor.client, patience=2)
 
@@ -547,6 +547,21 @@ def _listens(address):
     host, port = address.removeprefix("tcp://").split(":")
     with socket.socket() as client:
         return client.connect_ex((host, int(port))) == 0
+
+
+def test_a_wait_for_workers_is_told_and_ends(executor, monkeypatch):
+    monkeypatch.setattr("dkernel.streaming.execution.workers.START", 0.2)
+    said = []
+    with (
+        dask.annotate(resources={"TPU": 1}),
+        pytest.raises(ClusterError, match=r"No worker of .* waited for 2 seconds\."),
+    ):
+        ClusterExecutor(executor.client, patience=2, tell=said.append)
+    (told,) = said
+    assert told == (
+        f"No worker of {executor.address} has the resources {{'TPU': 1}} that dask.annotate asks for; "
+        "waited for up to 2 seconds."
+    )
 
 
 def test_nobody_answers(monkeypatch, tmp_path):
