@@ -28,7 +28,7 @@ from dkernel.streaming.execution.cluster import LOG, ClusterExecutor
 from dkernel.streaming.execution.connection import PATIENCE
 from dkernel.streaming.execution.in_task import leave_pool, worker_of_task
 from dkernel.streaming.execution.local import ThreadsExecutor
-from dkernel.streaming.execution.process import task_modules
+from dkernel.streaming.execution.process import quiet_logs, task_modules
 
 # The plan limits the blocks in memory. Spilling would write blocks to disk that are read faster from their source, and
 # it begins at 60 % of a limit, which a worker reaches that only reads ahead.
@@ -295,7 +295,7 @@ def _client(address: Any, timeout: float, security: Any = None) -> Iterator[Any]
     try:
         yield client
     finally:
-        with suppress(TimeoutError):
+        with suppress(TimeoutError), quiet_logs():  # of messages that its end interrupts
             client.close(timeout=CLOSE_TIMEOUT)
 
 

@@ -10,13 +10,14 @@ from dataclasses import replace
 import dask.array as da
 import pytest
 from distributed import Client
+from distributed.comm import CommClosedError
 
 from dkernel import KernelClassifier
 from dkernel.errors import DKernelWarning, UnsupportedError
 from dkernel.model.model_file import compute_digest
 from dkernel.streaming.execution import user_modules
 from dkernel.streaming.execution.base import Call
-from dkernel.streaming.execution.connect import ClusterExecutor
+from dkernel.streaming.execution.connect import ClusterExecutor, client_at
 from tests.faults.harness import wait_until
 from tests.streaming.execution import jobs
 from tests.streaming.sources import rings
@@ -65,6 +66,23 @@ def test_logs_of_the_workers_are_theirs(client):
         calls = [Call(f"levels-{i}", levels, (), at) for i, at in enumerate(sorted(before))]
         assert executor.compute(calls)[0] == [before[at] for at in sorted(before)]
     assert client.run(levels) == before
+
+
+def test_a_client_that_closes_says_nothing_of_messages_that_are_lost(shared_cluster):
+    said = []
+    handler = logging.Handler()
+    handler.emit = said.append
+
+    async def lose(*_, **__):
+        raise CommClosedError("by the test")
+
+    logging.getLogger("distributed").addHandler(handler)
+    try:
+        with client_at(scheduler=shared_cluster.scheduler_address) as client:
+            client.scheduler_comm.comm.write = lose
+    finally:
+        logging.getLogger("distributed").removeHandler(handler)
+    assert [record.getMessage() for record in said if record.name == "distributed.batched"] == []
 
 
 @pytest.mark.usefixtures("imported")
