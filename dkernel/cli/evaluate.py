@@ -67,8 +67,8 @@ def evaluate_command(ctx: click.Context, /, **values: Any) -> None:
 def _evaluate(values: Mapping[str, Any], connection: Mapping[str, Any], record: "Record") -> dict[str, Any]:
     from dkernel.cli.run_record import open_model, open_run
     from dkernel.inference.evaluate import evaluate_model as run
-    from dkernel.solvers.reservoir_split import read_sample
     from dkernel.solvers.sizes import MOST_HOLDOUT
+    from dkernel.streaming.row_weights import read_sample
 
     model = open_model(values, record)
     with open_run(record, values, connection) as (progress, executor):

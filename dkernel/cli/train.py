@@ -267,9 +267,9 @@ def _read_eval_rows(values: Mapping[str, Any], executor: Any, source: Any, recip
     """Read --eval-set as the rows of the source are read; a uniform sample if they are many."""
     from dkernel.data.writers.collisions import find_in_both
     from dkernel.errors import DataError
-    from dkernel.solvers.reservoir_split import count_weighted, read_sample
     from dkernel.solvers.sizes import MOST_HOLDOUT
     from dkernel.streaming.open_files import open_files
+    from dkernel.streaming.row_weights import count_weighted, read_sample
 
     judges = open_files(
         list(values["eval_set"]),

@@ -44,11 +44,11 @@ from dkernel.model.model_file import compute_digest
 from dkernel.model.parameters import hint_for_removed
 from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import SOLVERS, early_end
-from dkernel.solvers.reservoir_split import read_sample
 from dkernel.solvers.sizes import MOST_HOLDOUT
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.execution.connect import default_executor
 from dkernel.streaming.progress import Progress
+from dkernel.streaming.row_weights import count_weighted, read_sample
 from dkernel.training.cautions import CONSTANT_LABEL
 from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.fit import Validation, train
@@ -286,7 +286,7 @@ class KernelMachine(LinearCoefficients, NamedParameters):
         source = make_source(self, X, y, weight, recipe.dtype, fitting=False, encode={"encoding": training.encoding})
         if source.label is None:
             raise DataError("eval_set has no label to judge by: open the source with one.")
-        return read_sample(source, executor, MOST_HOLDOUT, recipe.seed)
+        return read_sample(count_weighted(source, executor), executor, MOST_HOLDOUT, recipe.seed)
 
     def _call_back(self, line: dict[str, Any]) -> bool:
         """Call every callback with a line of the history; True if one of them ends the passes."""

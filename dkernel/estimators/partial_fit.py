@@ -20,9 +20,9 @@ from dkernel.model.model import Model
 from dkernel.model.recipe import Recipe
 from dkernel.numerics.rows import stack
 from dkernel.solvers.exact import deduplicate, is_few
-from dkernel.solvers.reservoir_split import count_weighted
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.row_weights import count_weighted
 from dkernel.training.fit import train
 from dkernel.training.incremental import Stream, constant_model, start_stream, update_stream, with_classes
 

@@ -14,11 +14,11 @@ from dkernel.model.conformal import Conformal
 from dkernel.model.model import Model
 from dkernel.model.model_file import compute_digest
 from dkernel.numerics.random_streams import row_hash
-from dkernel.solvers.reservoir_split import count_weighted
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.reduction import Statistic
+from dkernel.streaming.row_weights import count_weighted
 from dkernel.streaming.schedule import RowSlice
 from dkernel.training.uncertainty import absolute_errors
 

@@ -34,9 +34,10 @@ from dkernel.solvers.interior_point import minimize_boxed
 from dkernel.solvers.newton import Newton, Reached
 from dkernel.solvers.objective import Objective, count_correct
 from dkernel.solvers.preconditioner import metric_factor
-from dkernel.solvers.reservoir_split import count_weighted, read_sample, select_rows
+from dkernel.solvers.reservoir_split import select_rows
 from dkernel.solvers.sizes import Sizes, pass_flops
 from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.row_weights import CountedSource, count_weighted, read_sample, unit_of
 from dkernel.streaming.schedule import RowSlice
 
 MOST_GRAM_BYTES = 2**29  # bytes of the features, of which there are some copies
@@ -79,7 +80,7 @@ def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
     # The inputs that an encoding made may have equal names; a kernel finds columns of objects by theirs.
     columns = source.columns if source.objects else None
     made = from_arrays(rows.X, rows.y, rows.weight, columns=columns, dtype=recipe.dtype, kernel=recipe.kernels[0])
-    return replace(
+    merged = replace(
         made,
         columns=source.columns,
         label=source.label,
@@ -89,6 +90,7 @@ def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
         weight_column=source.weight_column,
         weight=None if rows.weight is None else source.weight or "weight",
     )
+    return CountedSource.of(merged, merged.n_rows, unit_of(source) or 1.0)
 
 
 def _distinct(rows: Block) -> Block:

@@ -1,20 +1,14 @@
 """Division of the reservoir into holdout, leverage rows, landmarks and the preconditioner's sample."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data.block import Block, no_weight
-from dkernel.data.source import Source
+from dkernel.data.block import Block
 from dkernel.solvers.sizes import Sizes
-from dkernel.streaming.block_reader import read_once
-from dkernel.streaming.digits import check_digits, tells_rounding
-from dkernel.streaming.execution.base import Executor
-from dkernel.streaming.reduction import Statistic
-from dkernel.streaming.schedule import RowSlice
-from dkernel.streaming.survey import Reservoir, Survey
+from dkernel.streaming.survey import Reservoir
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,36 +76,3 @@ def split_reservoir(reservoir: Reservoir, sizes: Sizes) -> ReservoirSplit:
         reservoir.part(slice(int(rest[0]), None)),
         int(reservoir.hashes[n_holdout - 1]) if n_holdout else -1,
     )
-
-
-class PositiveWeights(Statistic[int, int]):
-    """Number of rows with a weight above 0."""
-
-    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> int:  # noqa: ARG002
-        return piece.n if block.weight is None else int(np.count_nonzero(block.weight[piece.range.rows] > 0))
-
-    def merge(self, left: int, right: int) -> int:
-        return left + right
-
-
-def count_weighted(source: Source, executor: Executor) -> Source:
-    """The source with its rows of positive weight counted, by one reading where it has weights.
-
-    All sizes of a fit, the holdout's first of all, follow the rows that count. A row's role is decided by its hash
-    alone, so their number has to be there before any role is given.
-    """
-    if source.weight is None or source.counted is not None:
-        return source
-    n = read_once(source, PositiveWeights(), executor, f"dkernel-survey-0-{source.token}")
-    if not n:
-        raise no_weight(source.n_rows)
-    return replace(source, counted=n)
-
-
-def read_sample(source: Source, executor: Executor, most: int, seed: int = 0) -> Block:
-    """Read the source once, and take up to `most` rows of positive weight with the smallest hashes."""
-    n = source.n_counted
-    key = f"dkernel-survey-1-{source.token}-{seed}-{most}"
-    survey = read_once(source, Survey(seed, n, min(n, most), tells_rounding(source)), executor, key)
-    check_digits(source, survey)
-    return survey.reservoir.part(slice(None))

@@ -176,7 +176,18 @@ class Targets:
         return signs(self.codes(y), len(self.classes))
 
     def weigh_classes(self, class_weight: Any, counts: Mapping[Any, float]) -> NDArray[np.float64] | None:
-        """One weight for each class, None for equal ones; "balanced" is n / (n_classes * count)."""
+        """One weight for each class, None for equal ones; "balanced" is n / (n_classes * count).
+
+        Classes of these counts are as many rows with their weights as without, or more: smaller weights are shares.
+        """
+        given = self.read_class_weights(class_weight, counts)
+        if given is None or class_weight == "balanced":
+            return given
+        share = self.weigh_rows(given, counts, 0.0) / sum(counts.values())
+        return given / share if 0 < share < 1 else given
+
+    def read_class_weights(self, class_weight: Any, counts: Mapping[Any, float]) -> NDArray[np.float64] | None:
+        """The weights of classes as they are given."""
         if class_weight is None or self.classes is None:
             return None
         seen = np.array([counts[c] for c in self.classes.tolist()], dtype=np.float64)
@@ -187,12 +198,11 @@ class Targets:
             raise RecipeError(f"class_weight names {unknown[0]!r}, which is not a class; there are {self._some()}.")
         return np.array([float(class_weight.get(c, 1.0)) for c in self.classes.tolist()])
 
-    def weight(self, class_weight: Any, counts: Mapping[Any, float], rows: float) -> float:
-        """Sum of the weights of all rows with the weights of their classes; `rows` is the sum without these."""
-        weights = self.weigh_classes(class_weight, counts)
-        if weights is None or self.classes is None:
+    def weigh_rows(self, of_class: NDArray[np.float64] | None, counts: Mapping[Any, float], rows: float) -> float:
+        """Sum of the weights of all rows with these weights of their classes; `rows` is the sum without these."""
+        if of_class is None or self.classes is None:
             return rows
-        return float(weights @ np.array([counts[c] for c in self.classes.tolist()]))
+        return float(of_class @ np.array([counts[c] for c in self.classes.tolist()]))
 
 
 def _center(moments: ColumnMoments, span: NDArray[np.float64], label: str | None) -> Targets:

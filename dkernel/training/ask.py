@@ -15,10 +15,10 @@ from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import SOLVERS
 from dkernel.numerics.rows import array_digest
 from dkernel.solvers.exact import deduplicate, is_few
-from dkernel.solvers.reservoir_split import count_weighted
 from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.read_groups import join_units
+from dkernel.streaming.row_weights import count_weighted
 from dkernel.streaming.schedule import bundle_size, bundles
 from dkernel.training.checkpoint import describe_run
 from dkernel.training.local_stages import LOCAL_STAGES, tries_local

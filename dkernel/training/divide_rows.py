@@ -31,6 +31,7 @@ from dkernel.solvers.sizes import MOST_HOLDOUT
 from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.reduction import Statistic
+from dkernel.streaming.row_weights import count_weighted
 from dkernel.streaming.schedule import RowSlice
 
 MOST_GROUPS = 2**16  # groups with the smallest hashes that are counted; they include those of a holdout
@@ -52,6 +53,7 @@ def divide_source(source: Source, recipe: Recipe, executor: Executor) -> tuple[S
         raise RecipeError(
             f"holdout=0 leaves no row out, and holdout_by={recipe.holdout_by!r} says which. Use one of them."
         )
+    source = count_weighted(source, executor)
     key = f"dkernel-divide-{source.token}-{recipe.holdout_by}-{recipe.holdout:g}"
     form = parse_date_formats(recipe.date_format).get(column, "")
     statistic: Statistic[Any, Any] = _Groups(column) if kind == "group" else _Times(column, recipe.seed, form)

@@ -335,8 +335,9 @@ def _solve(fit: Fit, problem: FitProblem) -> SolverResult:
 
 
 def _make_residual(fit: Fit, problem: FitProblem, outcome: SolverResult) -> Residual:
-    weighted = fit.ask.source.weight is not None or problem.objective.class_weights is not None
-    weight = fit.targets.weight(fit.recipe.class_weight, fit.counts, fit.survey.weight) if weighted else None
+    of_class = problem.objective.class_weights
+    weighted = fit.ask.source.weight is not None or of_class is not None
+    weight = fit.targets.weigh_rows(of_class, fit.counts, fit.survey.weight) if weighted else None
     pieces = local_pieces(fit.ask.units, problem.schedules[0] if problem.reader.on_disk else ())
     return Residual(problem, fit.survey, expand_coefficients(problem.coordinates, outcome.v), pieces, weight)
 

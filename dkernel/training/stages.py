@@ -26,6 +26,7 @@ from dkernel.solvers.targets import Targets, doubtful_task, make_targets, resolv
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.digits import check_digits, tells_rounding
 from dkernel.streaming.exchangeability import explain_order
+from dkernel.streaming.row_weights import unit_of
 from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interleave_order, shuffle_order
 from dkernel.streaming.shuffle import store_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
@@ -122,7 +123,10 @@ def learn_labels(ask: Ask, run: FitRun, survey: SurveyResult, reader: BlockReade
     check_scoring(recipe.scoring, targets.classes is not None, loss.probable)
     if recipe.cost is not None:
         learned = 1 - sizes.holdout / sizes.n
-        weight = learned * targets.weight(recipe.class_weight, counts, survey.weight)
+        of_class = targets.read_class_weights(recipe.class_weight, counts)
+        # C is that of each weight as it was given, in whatever unit.
+        given = targets.weigh_rows(of_class, counts, survey.weight) / (unit_of(ask.source) or 1.0)
+        weight = learned * given
         run.note("alpha", f"{1 / (recipe.cost * weight):.4g}: 1 / (C n), C = {recipe.cost:g}")
         recipe = recipe.replace(alpha=1 / (recipe.cost * weight))
     return Fit(ask, run, recipe, survey, targets, counts, reader)

@@ -16,6 +16,7 @@ from dkernel.model.recipe import SettledRecipe
 from dkernel.numerics.array_types import F64
 from dkernel.solvers.driver import SolverResult
 from dkernel.solvers.fit_problem import FitProblem
+from dkernel.solvers.objective import Objective
 from dkernel.solvers.reservoir_split import select_rows
 from dkernel.solvers.targets import Targets
 
@@ -56,13 +57,13 @@ def with_uncertainty(model: Model, problem: FitProblem, outcome: SolverResult) -
     """Return the model with conformity scores, and with the calibration of its recipe."""
     out = LeftOut.of(model, problem, outcome)
     if out is None:
-        return calibrate(model, None, problem.objective.targets)
-    return conform(calibrate(model, out, problem.objective.targets), out, problem.objective.targets)
+        return calibrate(model, None, problem.objective)
+    return conform(calibrate(model, out, problem.objective), out, problem.objective.targets)
 
 
-def calibrate(model: Model, out: LeftOut | None, targets: Targets) -> Model:
+def calibrate(model: Model, out: LeftOut | None, objective: Objective) -> Model:
     """Settle the calibration of the recipe, and return the model with its curve."""
-    asked = model.recipe.calibration
+    targets, asked = objective.targets, model.recipe.calibration
     kind = asked
     if asked == "auto":
         kind = "none" if out is None or targets.classes is None else model.loss.usual_calibration
@@ -77,8 +78,7 @@ def calibrate(model: Model, out: LeftOut | None, targets: Targets) -> Model:
     assert out.rows.y is not None
     assert targets.classes is not None
     # The curve uses the weights of classes, as the scores do: else labels would not be the most probable classes.
-    counts = dict(zip(targets.classes.tolist(), model.facts["counts"], strict=True))
-    of_class, weight = targets.weigh_classes(model.recipe.class_weight, counts), out.weight
+    of_class, weight = objective.class_weights, out.weight
     weight = weight if of_class is None else weight * of_class[targets.codes(out.rows.y)]
     curves = CALIBRATIONS[kind].fit(out.S, targets.of(out.rows.y), weight)
     return replace(model, calibration=curves, facts={**model.facts, "calibrated": len(out.S)})

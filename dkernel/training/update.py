@@ -21,10 +21,11 @@ from dkernel.model.local.base import LocalMachine
 from dkernel.model.model import Model, ScaledComponents
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.solvers.objective import Objective
-from dkernel.solvers.reservoir_split import count_weighted, select_rows
+from dkernel.solvers.reservoir_split import select_rows
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.row_weights import count_weighted
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import Survey
 from dkernel.streaming.unseen_rows import WithUnseen
