@@ -25,13 +25,14 @@ def client():
 @pytest.mark.parametrize("later", [False, True], ids=["as they are", "with tasks after"])
 def test_rows_persisted_on_the_cluster_are_learned_from_there(client, later):
     X, y = ball(6000)
-    rows, labels = (da.from_array(a, chunks=1500) for a in (X, y))
-    wanted = KernelClassifier(**SMALL).fit(rows, labels)
-    held, marks = client.persist([rows, labels])
-    distributed.wait([held, marks])
+    shares = np.random.default_rng(0).lognormal(size=len(X)) / 1e4  # of less than a row each, so they are multiplied
+    rows, labels, weights = (da.from_array(a, chunks=1500) for a in (X, y, shares))
+    wanted = KernelClassifier(**SMALL).fit(rows, labels, weights)
+    held, marks, shares = client.persist([rows, labels, weights])
+    distributed.wait([held, marks, shares])
     if later:
-        held, marks = (held * 2) / 2, ~~marks
-    machine = KernelClassifier(**SMALL).fit(held, marks)
+        held, marks, shares = (held * 2) / 2, ~~marks, (shares * 2) / 2
+    machine = KernelClassifier(**SMALL).fit(held, marks, shares)
     np.testing.assert_array_equal(machine.component_coef_, wanted.component_coef_)
     np.testing.assert_array_equal(machine.predict(held).compute(), wanted.predict(X))
     assert machine.score(held, marks) == wanted.score(X, y)

@@ -79,7 +79,7 @@ def described(executor, machine):
 MODEL, REGRESSION = cache(partial(classes, SerialExecutor())), cache(partial(numbers, SerialExecutor()))
 JOBS = {
     "psgd": (classes, "Survey StatisticTuple Gradient LossStatistic Gram CovarianceProduct"),
-    "weights": (partial(classes, weight=WEIGHT), "PositiveWeights"),
+    "weights": (partial(classes, weight=WEIGHT), "WeightSums"),
     "wide": (wide, "CovarianceSum"),
     "normal": (partial(numbers, solver="normal", alpha="auto"), "FoldedGram LeaveOneOut"),
     "pcg": (partial(numbers, solver="pcg"), "Gradient"),
