@@ -1,12 +1,13 @@
 """Checks of the sums of a fit: products of finite rows may overflow, or hold only rounding errors."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.errors import DataError
+from dkernel.errors import DataError, DKernelWarning
 from dkernel.kernels import Kernel
 
 CHECKED_ROWS = 256  # rows of which products are looked at, in place of all rows
@@ -39,7 +40,7 @@ def check_finite(kernel: Kernel, what: str, *numbers: Any) -> None:
     )
 
 
-def check_products(kernel: Kernel, X: NDArray[Any], columns: Sequence[str]) -> None:
+def check_products(kernel: Kernel, X: NDArray[Any], columns: Sequence[str], in_memory: bool = False) -> None:
     """Refuse a kernel of products of columns far from 0, if its values differ by no more than their rounding.
 
     A kernel that sees no shift is never refused: its columns are centred.
@@ -48,6 +49,8 @@ def check_products(kernel: Kernel, X: NDArray[Any], columns: Sequence[str]) -> N
     ----------
     X : rows of a sample as the kernel gets them, in the dtype of the fit
     columns : their names
+    in_memory : whether the rows are few, and the solver holds all; it sums in float64, and has the mean where products
+        hold nothing, so this is a warning
 
     Raises
     ------
@@ -74,8 +77,11 @@ def check_products(kernel: Kernel, X: NDArray[Any], columns: Sequence[str]) -> N
     if not np.isfinite(K).all() or np.linalg.norm(about / np.abs(K).max()) > rounding * len(K):
         return
     j = int(np.argmax(np.where(far, np.abs(center), 0.0)))
-    raise DataError(
+    text = (
         f"Column {columns[j]!r} is near {center[j]:.6g} and varies by {deviation[j]:.2g}: the values of {kernel!r}, "
         "which is made of products of columns, differ by no more than their rounding. Centre the columns "
         "by scale='standard', take the offset from this one, or use a kernel of differences, such as Gaussian()."
     )
+    if not in_memory:
+        raise DataError(text)
+    warnings.warn(text, DKernelWarning, stacklevel=2)

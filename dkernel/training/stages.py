@@ -218,7 +218,8 @@ def choose_model(fit: Fit, ways: Sequence[Way] = (), stage: str = "choose", reac
         return select_model(search, ways)
 
     chosen = run.journal.stage(stage, select)
-    check_products(chosen.kernel, chosen.scaling.apply(rows.X[:CHECKED_ROWS], recipe.dtype), source.columns)
+    few = chosen.scaling.apply(rows.X[:CHECKED_ROWS], recipe.dtype)
+    check_products(chosen.kernel, few, source.columns, fit.solver.in_memory)
     return chosen
 
 
