@@ -8,6 +8,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 __all__ = [
     "NO_ROOM",
@@ -24,6 +25,7 @@ __all__ = [
     "MissingValueError",
     "ModelFileError",
     "RecipeError",
+    "StoreError",
     "TooLargeError",
     "UnknownCategoriesWarning",
     "UnsupportedError",
@@ -38,14 +40,20 @@ _USER = re.compile(r"([a-z][a-z0-9+.-]*)://(?:[^\s/?#]*@|[^\s/?#:@]*:(?!:|\d*(?:
 _NO_USER = ("abfs", "abfss", "adl", "az", "wasb", "wasbs", "git", "github")  # whose "@" ends a container or a version
 _QUERY = re.compile(r"([a-z][a-z0-9+.-]*)(://[^\s?]*)\?(\S*?)(?=[]:;,.)}'\"]*(?:\s|$))", re.IGNORECASE)
 _SIGNED = re.compile(r"(x-[a-z]+-.*|.*accesskeyid|googleaccessid|signature|expires|policy|key-pair-id)=", re.IGNORECASE)
+_FILE = re.compile(r".*\.\w{1,8}")  # a value that is the name of a file, and no token
 _SAS = re.compile(r"(s[a-z]{1,4}|sig)=")  # of Azure, beside a `sig`
 
 
-def mask_urls(text: str) -> str:
+def mask_urls(text: str, *others: str) -> str:
     """The text without user, password and query of each URL in it: what may be written and said.
 
     A mark that is the same for all signatures, and another for another query, takes the place of a query. So the masked
-    name of a file still says which file it is, whoever reads it and when.
+    name of a file still says which file it is, whoever reads it and when. Libraries repeat parts of a URL alone: the
+    secrets of the URLs in the text are masked wherever else they stand in it.
+
+    Parameters
+    ----------
+    others : texts whose URLs the text may repeat parts of
 
     Examples
     --------
@@ -53,11 +61,41 @@ def mask_urls(text: str) -> str:
     'http://***@host/d.csv: there is no such file'
     >>> mask_urls("https://bucket/d.csv?X-Amz-Signature=1f3a, https://site/get?file=1")
     'https://bucket/d.csv?***, https://site/get?***31926327'
+    >>> mask_urls("s3://ID:KEY@bucket: no name of a bucket is 'ID:KEY@bucket'")
+    "s3://***@bucket: no name of a bucket is '***@bucket'"
     """
-    if "://" not in text:
+    named = " ".join((text, *others))
+    if "://" not in named:
         return text
-    text = _USER.sub(lambda found: found[0] if found[1].lower() in _NO_USER else f"{found[1]}://***@", text)
-    return _QUERY.sub(_mask_query, text)
+    secrets = _find_secrets(named)
+    text = _USER.sub(lambda found: found[0] if _has_no_user(found) else f"{found[1]}://***@", text)
+    text = _QUERY.sub(_mask_query, text)
+    if not secrets:
+        return text
+    any_of_them = "|".join(map(re.escape, sorted(secrets, key=len, reverse=True)))
+    alone = rf"(?:(?=\W)|\b)(?:{any_of_them})(?:(?<=\W)|\b)"  # no part of a longer word
+    return re.sub(alone, lambda found: "***" + "@" * found[0].endswith("@"), text)
+
+
+def _has_no_user(found: re.Match[str]) -> bool:
+    return found[1].lower() in _NO_USER
+
+
+def _find_secrets(text: str) -> set[str]:
+    """What no text may say of the URLs in this one: users with their passwords, queries, and values in these."""
+    secrets = set[str]()
+    for found in _USER.finditer(text):
+        user, _, password = found[0].partition("://")[2].removesuffix("@").partition(":")
+        if not _has_no_user(found):
+            secrets |= {f"{user}:{password}", password} if password else {f"{user}@"}
+    for found in _QUERY.finditer(text):
+        if _mask_query(found) != found[0]:
+            signed, _ = _divide_query(found[3])
+            parts = [part for word in signed for part in re.split("[=.]", word)[1:]]  # a name may follow after a point
+            others = (word.partition("=")[2] for word in found[3].split("&"))
+            parts += [value for value in others if not _FILE.fullmatch(value)]
+            secrets |= {found[3], *(part for part in parts if len(part) > 5)}  # a shorter one is no signature
+    return {each for secret in secrets for each in (secret, unquote(secret)) if len(each) > 1 and set(each) != {"*"}}
 
 
 def _mask_query(found: re.Match[str]) -> str:
@@ -66,10 +104,16 @@ def _mask_query(found: re.Match[str]) -> str:
     innermost = found[2].rpartition("://")[0].rpartition(":")[2] or found[1]
     if query.startswith("***") or not (innermost.lower().startswith("http") or re.match(r"[\w.~%-]+=", query)):
         return found[0]
-    words = query.split("&")
-    signed = [_SIGNED, *([_SAS] if any(word.startswith("sig=") for word in words) else [])]
-    rest = "&".join(word for word in words if not any(kind.match(word) for kind in signed))
+    rest = "&".join(_divide_query(query)[1])
     return f"{found[1]}{found[2]}?***{hashlib.sha256(rest.encode()).hexdigest()[:8] if rest else ''}"
+
+
+def _divide_query(query: str) -> tuple[list[str], list[str]]:
+    """The words of a query that sign it, and the others."""
+    words = query.split("&")
+    kinds = [_SIGNED, *([_SAS] if any(word.startswith("sig=") for word in words) else [])]
+    signed = [word for word in words if any(kind.match(word) for kind in kinds)]
+    return signed, [word for word in words if word not in signed]
 
 
 class _Masked:
@@ -163,6 +207,10 @@ class ModelFileError(DKernelError, ValueError):
 
 class ClusterError(DKernelError, RuntimeError):
     """The cluster failed, not the data or the recipe: the same command can be run again."""
+
+
+class StoreError(ClusterError):
+    """A store or a web server failed or broke off; the message names the address."""
 
 
 class DKernelWarning(_Masked, UserWarning):

@@ -144,14 +144,14 @@ def _end_process(code: int) -> None:
 
 def _report(error: BaseException, ctx: click.Context) -> None:
     if ctx.params.get("debug"):
-        click.echo(mask_urls("".join(traceback.format_exception(error))), err=True, nl=False)
+        click.echo(mask_urls("".join(traceback.format_exception(error)), str(ctx.params)), err=True, nl=False)
     message, code, checkpoint = _message(error, ctx), exit_code(error), ctx.params.get("checkpoint")
     if code == AGAIN and checkpoint is not None and not isinstance(error, Stopped):
         saved = _describe_checkpoint(checkpoint)
         message += f" {saved[0].upper()}{saved[1:]}."
     if code == AGAIN or (code == 130 and checkpoint is not None):
         message += f" To continue: {_again(ctx)}"
-    message = mask_urls(message)
+    message = mask_urls(message, str(ctx.params))  # a library may have repeated a part of an address
     click.echo(f"dkernel {ctx.info_name}: {message}", err=True)
     if ctx.params.get("json"):
         kind = type(error).__name__

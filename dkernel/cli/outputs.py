@@ -35,13 +35,16 @@ def check_outputs() -> None:
 
 
 def _check_name(option: str, path: str) -> None:
-    """Refuse a name that the file system does not take, or that is a device."""
-    from dkernel.data.store import is_url
+    """Refuse a name that the file system does not take, a device, and an address of no file or with a key."""
+    from dkernel.data.store import explain_address, is_url
     from dkernel.data.writers.atomic import check_no_device
     from dkernel.errors import DataError
 
     try:
-        if not is_url(path):
+        if is_url(path):
+            with explain_address(path):
+                return
+        else:
             os.lstat(path.removeprefix("file://"))
             check_no_device(path.removeprefix("file://"))
     except OSError as error:

@@ -13,12 +13,13 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dkernel.data.file_stamps import date_text, newest_inside, stamp_file
-from dkernel.data.store import explain_address
+from dkernel.data.store import OpenedFile, explain_errors, open_filesystem
 from dkernel.data.table_formats import refuse_tables
 from dkernel.errors import DataError, DKernelWarning, RecipeError, UnseenFileError, mask_urls
 
@@ -87,9 +88,9 @@ class File:
         """A binary file to read from."""
         if self.local:
             return open(self.path, "rb")
-        import fsspec
-
-        return fsspec.open(self.path, "rb", **self.options).open()
+        with explain_errors(self.path):
+            system, path = open_filesystem(self.path, self.options)
+            return OpenedFile(system.open(path, "rb"), self.path)
 
     def has_ranges(self) -> bool:
         """False if it comes from a web server that sends nothing but the whole file."""
@@ -133,10 +134,13 @@ class File:
             self.origin.check()
         try:
             if self.format == "zarr":
-                newest = newest_inside(self.path, self.options, inside)
+                with _explained(self.path):
+                    newest = newest_inside(self.path, self.options, inside)
                 now = (self.size, self.stamp if newest <= int(self.stamp.split()[0]) else str(newest))
             else:
-                now = stamp_file(self.path, self.options)
+                now = _stamp(self.path, self.options)
+        except DataError:
+            raise
         except (OSError, ValueError) as error:
             if self.origin is not None:
                 raise RecipeError(
@@ -348,25 +352,22 @@ _UNSEEN = "there is no such file, folder or bucket, or no permission to see it" 
 
 
 def _remote(url: str, options: dict[str, Any]) -> _Found:
-    import fsspec
-
-    try:
-        with explain_address(url, DataError):
-            system, path = fsspec.core.url_to_fs(url, **options)
-        return _list_by(system, url, path)
-    except (FileNotFoundError, PermissionError) as error:
-        raise DataError(f"{url}: {_UNSEEN} ({error}).") from None
-    except (OSError, DataError):
-        raise
-    except Exception as error:  # any library may raise its own, which says what is missing, such as credentials
-        raise DataError(f"{url}: the address cannot be read ({type(error).__name__}: {error}).") from None
+    with explain_errors(url):
+        try:
+            return _list_by(*open_filesystem(url, options, DataError), url)
+        except (FileNotFoundError, PermissionError) as error:
+            raise DataError(f"{url}: {_UNSEEN} ({error}).") from None
+        except (OSError, DataError):
+            raise
+        except Exception as error:  # any library may raise its own, which says what is missing, such as credentials
+            raise DataError(f"{url}: the address cannot be read ({type(error).__name__}: {error}).") from None
 
 
 def _without_query(path: str) -> str:
     return re.sub(r"[?#].*", "", path) if re.search("https?://", path) else path
 
 
-def _list_by(system: Any, url: str, path: str) -> _Found:
+def _list_by(system: Any, path: str, url: str) -> _Found:
     reach = _Location(system.isdir, lambda folder: [_base(p) for p in _list(system, folder)], system.open)
     if _without_query(path) != path and split_ending(path)[0] in FORMATS:
         try:
@@ -478,9 +479,21 @@ def split_ending(path: str) -> tuple[str, str]:
     return next((each for each in endings if each[0] in FORMATS), endings[0])
 
 
+def _explained(path: str) -> AbstractContextManager[Any]:
+    """Explain the errors of a store, but for those of a file that is not there or cannot be one."""
+    return explain_errors(path, FileNotFoundError, ValueError) if "://" in path else nullcontext()
+
+
+def _stamp(path: str, options: Mapping[str, Any]) -> tuple[int, str]:
+    with _explained(path):
+        return stamp_file(path, options)
+
+
 def _file(path: str, options: Mapping[str, Any]) -> File:
     try:
-        size, stamp = stamp_file(path, options)
+        size, stamp = _stamp(path, options)
+    except DataError:
+        raise
     except FileNotFoundError:
         if "://" in path:
             raise DataError(f"{path}: {_UNSEEN}.") from None

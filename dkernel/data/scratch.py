@@ -29,6 +29,7 @@ import pyarrow as pa
 from dkernel.data.damage import explain_damage
 from dkernel.data.paths import File
 from dkernel.data.readers.npy import NO_NPZ
+from dkernel.data.store import explain_errors, open_filesystem
 from dkernel.errors import DataError, RecipeError
 from dkernel.numerics.validation import refuse_url
 
@@ -120,10 +121,9 @@ def _whole(file: File, here: str) -> Any:
     """The file to read from, by way of a copy where its server sends it as a whole."""
     if file.has_ranges():
         return file.open()
-    import fsspec
-
-    system, inner = fsspec.core.url_to_fs(file.path, **file.options)
-    system.get_file(inner, here)
+    with explain_errors(file.path):
+        system, inner = open_filesystem(file.path, file.options)
+        system.get_file(inner, here)
     return open(here, "rb")
 
 

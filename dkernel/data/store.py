@@ -10,6 +10,7 @@ what has come so far, so there the file comes under a hidden name first.
 """
 
 import contextlib
+import errno
 import os
 import posixpath
 import re
@@ -23,10 +24,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar
 
 from dkernel.data.writers.atomic import explain_os_errors, file_digest, rename_into_place, replacing, staged_name
-from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
+from dkernel.errors import DataError, DKernelError, StoreError, UnsupportedError, mask_urls
 
 OBJECT_STORES = {
     *("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "r2", "hf", "memory"),
@@ -240,7 +242,8 @@ class UrlStore(Store):
 
     @cached_property
     def _reached(self) -> tuple[Any, str]:
-        return open_filesystem(self.url)
+        system, folder = open_filesystem(self.url)
+        return system, folder.rstrip("/")
 
     @property
     def where(self) -> str:
@@ -285,12 +288,14 @@ class UrlStore(Store):
         with contextlib.ExitStack() as opened:
             with explain_errors(self.path(name), FileNotFoundError):
                 system, key = self._key(name)
+                file: Any
                 if all_of_it:
                     here = opened.enter_context(self.workplace()) / "file"
                     system.get_file(key, str(here))
                     file = opened.enter_context(open(here, "rb"))
                 else:
-                    file = opened.enter_context(system.open(key, "rb", block_size=_HEADER_BYTES))
+                    stream = system.open(key, "rb", block_size=_HEADER_BYTES)
+                    file = opened.enter_context(OpenedFile(stream, self.path(name)))
             yield file
 
     @contextlib.contextmanager
@@ -364,13 +369,32 @@ def files_at(system: Any, folder: str) -> dict[str, int]:
     return {name: int(e.get("size") or 0) for name, e in names.items() if name and e["type"] == "file"}
 
 
-def open_filesystem(url: str) -> tuple[Any, str]:
-    """The file system of a URL, and the path in it."""
+class OpenedFile:
+    """A file of a store that is open to read, whose errors are explained but for a ValueError, of a wrong position."""
+
+    def __init__(self, file: Any, url: str) -> None:
+        self._file, self._url = file, url
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._file, name)
+        return explain_errors(self._url, ValueError)(value) if callable(value) else value
+
+    def __enter__(self) -> "OpenedFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_filesystem(
+    url: str, options: Mapping[str, Any] = MappingProxyType({}), kind: type[DKernelError] = UnsupportedError
+) -> tuple[Any, str]:
+    """The file system of a URL, and the path in it; `kind` is the error of a URL that no file system takes."""
     import fsspec
 
-    with explain_address(url):
-        system, path = fsspec.core.url_to_fs(url)
-    return system, str(path).rstrip("/")
+    with explain_errors(url), explain_address(url, kind):
+        system, path = fsspec.core.url_to_fs(url, **options)
+    return system, str(path)
 
 
 @contextlib.contextmanager
@@ -400,8 +424,10 @@ def explain_address(url: str, kind: type[DKernelError] = UnsupportedError) -> It
 
 
 @contextlib.contextmanager
-def explain_errors(url: str, *but: type[BaseException]) -> Iterator[None]:
+def explain_errors(url: str, *but: type[Exception]) -> Iterator[None]:
     """Turn errors of a store into errors of dkernel; its libraries have no error type in common.
+
+    They repeat the address in messages, causes and contexts, so none of them is the cause of what is raised.
 
     Parameters
     ----------
@@ -411,22 +437,29 @@ def explain_errors(url: str, *but: type[BaseException]) -> Iterator[None]:
         yield
     except DKernelError:
         raise
-    except but:
+    except but as error:
+        if isinstance(error, FileNotFoundError):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), mask_urls(url)) from None
         raise
-    except PermissionError as error:
-        raise DataError(
+    except Exception as error:
+        raise _explain(url, error) from None
+
+
+def _explain(url: str, error: Exception) -> DKernelError:
+    """The error of dkernel for what a library of a store raised."""
+    if isinstance(error, PermissionError) or getattr(error, "status", None) in (401, 403):  # of a web server
+        return DataError(
             f"{url}: no permission ({error}). Give this user, or the role of client and workers, the right to list, "
             "read, write and delete there."
-        ) from error
-    except FileNotFoundError as error:
-        raise DataError(f"{url}: there is no such bucket or folder ({error}).") from error
-    except Exception as error:
-        if "Credential" in type(error).__name__:
-            raise DataError(
-                f"{url}: there are no credentials for this store ({error}). Give them to the client and the workers: "
-                "variables such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role."
-            ) from error
-        raise ClusterError(
-            f"{url}: the store failed ({type(error).__name__}: {error}). Run the same command again; what is finished "
-            "is kept."
-        ) from error
+        )
+    if isinstance(error, FileNotFoundError):
+        return DataError(f"{url}: there is no such bucket or folder ({error}).")
+    if "Credential" in type(error).__name__:
+        return DataError(
+            f"{url}: there are no credentials for this store ({error}). Give them to the client and the workers: "
+            "variables such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role."
+        )
+    return StoreError(
+        f"{url}: the store failed ({type(error).__name__}: {error}). Run the same command again; what is finished is "
+        "kept."
+    )

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from dkernel.data.store import explain_address
-from dkernel.errors import DataError
+from dkernel.data.store import explain_errors, open_filesystem
+from dkernel.errors import DataError, DKernelError
 
 _METADATA = ".metadata.json"
 _PACKAGED = {"a Delta": "deltalake", "an Iceberg": "pyiceberg"}  # that read the newest snapshot
@@ -69,10 +69,9 @@ def _delta_rows(folder: str) -> Any:
 
 
 def _iceberg_rows(folder: str) -> Any:
-    import fsspec
     from pyiceberg.table import StaticTable
 
-    system, root = fsspec.core.url_to_fs(folder)
+    system, root = open_filesystem(folder)
     newest = root if root.endswith(_METADATA) else _newest_metadata(system, f"{root}/metadata")
     return StaticTable.from_metadata(system.unstrip_protocol(newest)).scan().to_arrow_batch_reader()
 
@@ -125,14 +124,11 @@ def _kind(folder: str, options: Mapping[str, Any]) -> str | None:
     isdir: Callable[[str], bool] = os.path.isdir
     names: Callable[[str], list[str]] = os.listdir
     if "://" in folder:
-        import fsspec
-
         try:
-            with explain_address(folder, DataError):
-                system, root = fsspec.core.url_to_fs(folder, **options)
-        except Exception:  # explained where the files of the address are listed
+            system, root = open_filesystem(folder, options, DataError)
+        except DKernelError:  # explained where the files of the address are listed
             return None
-        isdir, names = system.isdir, partial(system.ls, detail=False)
+        isdir, names = map(explain_errors(folder), (system.isdir, partial(system.ls, detail=False)))
     if root.endswith(_METADATA):
         return "an Iceberg"
     if isdir(f"{root}/_delta_log"):

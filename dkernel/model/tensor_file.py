@@ -107,7 +107,7 @@ def open_tensors(path: str | os.PathLike[str], all_of_it: bool = True) -> Iterat
     except (OSError, ValueError) as error:
         if isinstance(error, DKernelError):
             raise
-        raise ModelFileError(f"The model {str(path)!r} cannot be read: {error}.") from error
+        raise ModelFileError(f"The model {str(path)!r} cannot be read: {error}.") from None
 
 
 def read_document(file: BinaryIO, file_name: str, newest: int) -> Document:

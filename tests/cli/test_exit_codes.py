@@ -44,6 +44,7 @@ CODES = [
     (errors.RecipeError("a"), 2),
     (errors.UnsupportedError("a"), 2),
     (errors.ClusterError("a"), 75),
+    (errors.StoreError("a"), 75),
     (RefusedWorkerError("tcp://10.0.0.1:1", "a"), 1),
     (errors.MemoryBudgetError("a"), 1),
     (PermissionError(13, "Permission denied", "x"), 1),

@@ -217,7 +217,7 @@ def _folders(processes: Mapping[str, Mapping[str, Any]], job: DoctorRequest) -> 
         for option, written in facts["places"].items():
             folder = job.folders[option]
             if written["error"]:
-                yield Finding("write", name, f"{option} {folder}: not writable ({written['error']})")
+                yield Finding("write", name, f"{option} {written['error']}")
             elif written["free"] is not None and written["free"] < LEAST_FREE:
                 yield Finding("disk", name, f"{option} {folder}: {format_bytes(written['free'])} free")
         for token in facts["missing"]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from dkernel.errors import ClusterError, DataError
+from dkernel.errors import ClusterError, DataError, StoreError
 
 HEARTBEAT = 2.0  # seconds between two renewals of a run record
 DEAD_AFTER = 15 * HEARTBEAT  # seconds after its last renewal a run counts as dead
@@ -107,12 +107,14 @@ def follow(where: str, patience: float | None = None) -> Iterator[dict[str, Any]
 
 def read_record(where: str) -> dict[str, Any] | None:
     """The run record there; None where there is none yet."""
-    import fsspec
+    from dkernel.data.store import locate
 
     try:
-        with fsspec.open(where, "rb") as stream:
-            record = json.loads(stream.read())
-    except (OSError, ValueError, RecursionError):  # not there yet
+        store, name = locate(where)
+        record = json.loads(store.read(name))
+    except DataError:
+        raise
+    except (OSError, StoreError, ValueError, RecursionError):  # not there yet
         return None
     return _check(record, where) if isinstance(record, dict) and "status" in record else None
 

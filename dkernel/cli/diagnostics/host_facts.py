@@ -107,12 +107,13 @@ def try_writing(folder: str, made: bool) -> dict[str, Any]:
             files.pipe_file(path, b"")
             files.rm_file(path)
             return {"error": None, "free": None}
-        folder = nearest_folder(folder) if made else folder
-        with tempfile.TemporaryFile(dir=folder):
+        there = nearest_folder(folder) if made else folder
+        with tempfile.TemporaryFile(dir=there):
             pass
-        return {"error": None, "free": shutil.disk_usage(folder).free}
+        return {"error": None, "free": shutil.disk_usage(there).free}
     except Exception as error:
-        return {"error": f"{type(error).__name__}: {error}", "free": None}
+        # With the folder: the secrets of a URL are masked wherever its text repeats them.
+        return {"error": f"{folder}: not writable ({type(error).__name__}: {error})", "free": None}
 
 
 def blas_threads() -> int | None:

@@ -42,7 +42,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dkernel.data.rejected_rows import csv_of_files, rows_of_csv, to_csv
-from dkernel.data.store import Store, explain_errors, is_url, locate, open_filesystem
+from dkernel.data.store import Store, is_url, locate, open_filesystem
 from dkernel.data.writers.atomic import (
     check_no_device,
     explain_os_errors,
@@ -462,7 +462,6 @@ class Staging:
         first: pa.Schema | None = None
         for part in parts:
             with (
-                nullcontext() if self.store.renames else explain_errors(self.store.path(part.staged)),
                 self.store.reading(part.staged, all_of_it=False) as stream,
                 pq.ParquetFile(stream) as file,
             ):

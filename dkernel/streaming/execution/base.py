@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from dask.delayed import Delayed
 
-from dkernel.errors import DKernelError, UnsupportedError
+from dkernel.errors import StoreError, UnsupportedError
 from dkernel.streaming.cost import THREADS_BASE, Cost
 
 T = TypeVar("T")
@@ -90,16 +90,17 @@ def resolve(arg: Any, value: Callable[[Any], Any]) -> Any:
 
 
 def may_pass(error: BaseException) -> bool:
-    """True if a retry may help: for an error of a disk or a network, but not for a missing file.
+    """True if a retry may help: for an error of a disk, a network or a store, but not for a missing file.
 
     Examples
     --------
     >>> may_pass(ConnectionResetError()), may_pass(FileNotFoundError()), may_pass(ValueError())
     (True, False, False)
     """
-    final = (DKernelError, FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
-    names = (errno.ENAMETOOLONG, errno.ELOOP)
-    return isinstance(error, OSError) and not isinstance(error, final) and error.errno not in names
+    if not isinstance(error, OSError):
+        return isinstance(error, StoreError)
+    final = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
+    return not isinstance(error, final) and error.errno not in (errno.ENAMETOOLONG, errno.ELOOP)
 
 
 class Executor(AbstractContextManager["Executor"]):
@@ -274,7 +275,7 @@ def retry(function: Callable[[], T], faults: list[str]) -> T:
     for attempt in range(RETRIES):
         try:
             return function()
-        except OSError as error:
+        except (OSError, StoreError) as error:
             if not may_pass(error):
                 raise
             faults.append(f"tried again after {type(error).__name__}: {error}")
