@@ -7,8 +7,9 @@ says, and the checks that what was read is a model. Loading builds values from n
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, BinaryIO
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,6 +23,7 @@ from dkernel.kernels.registry import UnregisteredError
 from dkernel.losses.calibration import CALIBRATIONS
 from dkernel.losses.predictive_variance import Variance
 from dkernel.model.conformal import Conformal
+from dkernel.model.facts import check_facts
 from dkernel.model.local_settings import STAGES, local_machine, machine_class
 from dkernel.model.model import Model
 from dkernel.model.parameters import PARAMETERS
@@ -110,9 +112,7 @@ def compute_digest(model: Model) -> str:
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Description of the model in a file (recipe, classes, columns, facts, ...), without reading the tensors."""
     with open_tensors(path, all_of_it=False) as file:
-        document = read_document(file, str(path), MODEL_VERSION)
-    _check_parts(document, str(path))
-    return document
+        return _read_parts(file, str(path))
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
@@ -125,13 +125,20 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     """
     file_name = str(path)
     with open_tensors(path) as file:
-        document = read_document(file, file_name, MODEL_VERSION)
-        _check_parts(document, file_name)
+        document = _read_parts(file, file_name)
         arrays = read_tensors(file, document, file_name, _by_parts(document))
-    try:
+    with _has_meaning(file_name):
         model = _model(document, arrays, file_name)
         _check_shapes(model, file_name)
         _DIGESTS[model] = digest_as_read(document, arrays)
+    return model
+
+
+@contextmanager
+def _has_meaning(file_name: str) -> Iterator[None]:
+    """Take an error of what is built from a document for one of the document."""
+    try:
+        yield
     except ModelFileError:
         raise
     except UnregisteredError as error:
@@ -144,7 +151,20 @@ def load_model(path: str | os.PathLike[str]) -> Model:
             f"{file_name} does not describe a model: {error!r}. Its checksums are right, so another program, or "
             "another version of dkernel, made it. Use the dkernel that made it, or train it again."
         ) from error
-    return model
+
+
+def _read_parts(file: BinaryIO, file_name: str) -> dict[str, Any]:
+    """The document, each part of which is what whoever describes the model takes it for."""
+    document = read_document(file, file_name, MODEL_VERSION)
+    _check_parts(document, file_name)
+    with _has_meaning(file_name):
+        classes = _classes_from_json(document["classes"], file_name)
+        check_facts(document["facts"], None if classes is None else len(classes), file_name)
+        with suppress(UnregisteredError):  # its text describes a kernel, also where nobody has registered it
+            Recipe.from_dict(document["recipe"])
+        if len(document["tensors"]["coef"]["shape"]) != 2 or not isinstance(document["map"]["kind"], str):
+            raise _no_model(file_name, "its map or its coefficients are of the wrong type.")
+    return document
 
 
 def _no_model(file_name: str, why: str) -> ModelFileError:

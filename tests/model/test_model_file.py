@@ -49,7 +49,12 @@ def a_model(classes="bool", features="nystrom", seed=0):
         classes=labels,
         columns=("a", "b ü", 'c"'),
         label="target",
-        facts={"rows": 10, "holdout": {"accuracy": 0.1 + 0.2}, "versions": {"dkernel": "0"}, "chosen": [1, None, True]},
+        facts={
+            "rows": 10,
+            "holdout": {"rows": 2, "accuracy": 0.1 + 0.2},
+            "versions": {"dkernel": "0"},
+            "of another": [1, None, True],
+        },
     )
 
 
