@@ -44,6 +44,21 @@ _FILE = re.compile(r".*\.\w{1,8}")  # a value that is the name of a file, and no
 _SAS = re.compile(r"(s[a-z]{1,4}|sig)=")  # of Azure, beside a `sig`
 
 
+_CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def escape_controls(text: str) -> str:
+    """The text without what changes a terminal or a page, or no file holds: control characters but for ends of lines.
+
+    Examples
+    --------
+    >>> print(escape_controls("a name with \x1b[31m and \x00 in two\\nlines"))
+    a name with \\x1b[31m and \\x00 in two
+    lines
+    """
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
+
+
 def mask_urls(text: str, *others: str) -> str:
     """The text without user, password and query of each URL in it: what may be written and said.
 

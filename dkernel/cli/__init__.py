@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from dkernel.errors import mask_urls
+from dkernel.errors import escape_controls, mask_urls
 from dkernel.numerics.allocator import use_one_arena
 
 __all__ = ["main"]
@@ -61,7 +61,7 @@ class _Table(click.Group):
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
-            error.message = mask_urls(error.message)  # type: ignore[misc]
+            error.message = escape_controls(mask_urls(error.message))  # type: ignore[misc]
             raise
 
 

@@ -6,6 +6,7 @@ import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import READ, debug_option, patience_option
+from dkernel.cli.say import say
 
 
 @click.command("cancel", cls=ExitCodeCommand, short_help="End a job that was given to a cluster.")
@@ -22,7 +23,7 @@ def cancel_command(run: str, patience: float | None, debug: bool) -> None:  # no
     """
     from dkernel.cli.diagnostics.follow import find_record, follow, is_over, read_record
     from dkernel.cli.driver import clear_cancel, request_cancel
-    from dkernel.errors import DataError, mask_urls
+    from dkernel.errors import DataError
 
     where = find_record(run)
     record: dict[str, Any] | None = read_record(where)
@@ -37,4 +38,4 @@ def cancel_command(run: str, patience: float | None, debug: bool) -> None:  # no
         request_cancel(where)
         *_, record = follow(where, patience)
         clear_cancel(where)
-    click.echo(f"{mask_urls(run)}: {record['status']}, exit code {record.get('exit_code')}")
+    say(f"{run}: {record['status']}, exit code {record.get('exit_code')}")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dkernel.errors import mask_urls
+from dkernel.errors import escape_controls, mask_urls
 from dkernel.inference.summary import FitSummary
 
 SHOWN_COLUMNS = 50  # listed by name
@@ -24,7 +24,7 @@ def make_card(path: str, header: Mapping[str, Any]) -> str:
     path : of the model, as the page names it
     header : of its file
     """
-    return "\n".join([*_front_matter(header), *_page(path, header)]) + "\n"
+    return escape_controls("\n".join([*_front_matter(header), *_page(path, header)])) + "\n"
 
 
 def _front_matter(header: Mapping[str, Any]) -> Iterator[str]:

@@ -12,6 +12,7 @@ import click
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import connect_arguments, print_config, scratch_folders
 from dkernel.cli.outputs import check_outputs
+from dkernel.cli.say import say
 from dkernel.cli.tables import align_columns
 from dkernel.cli.train import make_recipe, open_for, train_command
 
@@ -52,7 +53,7 @@ def doctor_command(ctx: click.Context, /, **values: Any) -> None:
     if values["json"]:
         click.echo(json.dumps({"ok": not diagnosis["findings"], **diagnosis}))
     elif not values["quiet"] or diagnosis["findings"]:
-        click.echo("\n".join(_lines(diagnosis)))
+        say("\n".join(_lines(diagnosis)))
     ctx.exit(1 if diagnosis["findings"] else 0)
 
 

@@ -23,6 +23,7 @@ from dkernel.cli.options import (
     run_options,
 )
 from dkernel.cli.outputs import check_outputs, check_report
+from dkernel.cli.say import say
 from dkernel.cli.tables import align_columns
 
 if TYPE_CHECKING:
@@ -61,7 +62,10 @@ def evaluate_command(ctx: click.Context, /, **values: Any) -> None:
     with record.write_to(values["record"]):
         figures = _evaluate(values, connection, record)
     # Its result is what the command is for, so --quiet leaves it.
-    click.echo(json.dumps(figures) if values["json"] else "\n".join(_lines(figures)))
+    if values["json"]:
+        click.echo(json.dumps(figures))
+    else:
+        say("\n".join(_lines(figures)))
 
 
 def _evaluate(values: Mapping[str, Any], connection: Mapping[str, Any], record: "Record") -> dict[str, Any]:

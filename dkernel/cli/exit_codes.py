@@ -23,6 +23,7 @@ from typing import Any
 import click
 
 from dkernel.cli.help import Grouped, in_options
+from dkernel.cli.say import say
 from dkernel.errors import (
     NO_ROOM,
     ClusterError,
@@ -144,7 +145,7 @@ def _end_process(code: int) -> None:
 
 def _report(error: BaseException, ctx: click.Context) -> None:
     if ctx.params.get("debug"):
-        click.echo(mask_urls("".join(traceback.format_exception(error)), str(ctx.params)), err=True, nl=False)
+        say(mask_urls("".join(traceback.format_exception(error)), str(ctx.params)), err=True, nl=False)
     message, code, checkpoint = _message(error, ctx), exit_code(error), ctx.params.get("checkpoint")
     if code == AGAIN and checkpoint is not None and not isinstance(error, Stopped):
         saved = _describe_checkpoint(checkpoint)
@@ -152,7 +153,7 @@ def _report(error: BaseException, ctx: click.Context) -> None:
     if code == AGAIN or (code == 130 and checkpoint is not None):
         message += f" To continue: {_again(ctx)}"
     message = mask_urls(message, str(ctx.params))  # a library may have repeated a part of an address
-    click.echo(f"dkernel {ctx.info_name}: {message}", err=True)
+    say(f"dkernel {ctx.info_name}: {message}", err=True)
     if ctx.params.get("json"):
         kind = type(error).__name__
         click.echo(json.dumps({"error": {"type": kind, "message": message}, "exit_code": code}))
@@ -259,7 +260,7 @@ def _warnings(quiet: bool) -> Iterator[None]:
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         if not quiet or isinstance(message, UnknownCategoriesWarning):
-            print(mask_urls(f"warning: {message}"), file=sys.stderr)
+            say(f"warning: {message}", err=True)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

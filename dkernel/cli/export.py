@@ -8,6 +8,7 @@ import click
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import MODULE, READ, WRITTEN, debug_option, setting
 from dkernel.cli.outputs import check_outputs, check_writable
+from dkernel.cli.say import say
 
 
 @click.command("export", cls=ExitCodeCommand, short_help="Write a model as an ONNX graph.")
@@ -32,7 +33,6 @@ def export_command(model: str, out: str, dtype: str, debug: bool, **_: Any) -> N
     dkernel export model.safetensors --out model.onnx
     dkernel export model.safetensors --dtype float64 --out model.onnx
     """
-    from dkernel.errors import mask_urls
 
     check_outputs()
     check_writable("--out", out)
@@ -47,4 +47,4 @@ def export_command(model: str, out: str, dtype: str, debug: bool, **_: Any) -> N
     inputs = ", ".join(f"{name} ({kind})" for name, kind in input_types(graph).items())
     outputs = ", ".join(value.name for value in graph.graph.output)
     size = write_onnx(graph, out)
-    click.echo(f"{mask_urls(out)}: {size:,} bytes, opset {graph.opset_import[0].version}; {inputs} -> {outputs}")
+    say(f"{out}: {size:,} bytes, opset {graph.opset_import[0].version}; {inputs} -> {outputs}")

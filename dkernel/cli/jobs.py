@@ -7,6 +7,7 @@ import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import READ, debug_option, setting
+from dkernel.cli.say import say
 from dkernel.cli.tables import align_columns
 from dkernel.errors import mask_urls
 
@@ -38,11 +39,11 @@ def jobs_command(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001
             click.echo(json_.dumps(row))
         return
     if not runs:
-        click.echo(mask_urls(f"No runs in {folder}: name the folder of the outputs or records of some."))
+        say(f"No runs in {folder}: name the folder of the outputs or records of some.")
         return
     names = ("job", "status", "exit_code", "started", "progress")
     cells = [names, *(tuple(str("" if row[name] is None else row[name]) for name in names) for row in runs)]
-    click.echo("\n".join(align_columns(cells)))
+    say("\n".join(align_columns(cells)))
 
 
 def _row(path: str) -> dict[str, Any]:

@@ -23,7 +23,8 @@ from dkernel.cli.options import (
     scratch_option,
 )
 from dkernel.cli.outputs import check_model_path, check_outputs
-from dkernel.errors import MissingColumnError, mask_urls
+from dkernel.cli.say import say
+from dkernel.errors import MissingColumnError
 
 labelled_options = combine(
     click.option(
@@ -133,4 +134,4 @@ def rewrite_model(
     if values["json"]:
         click.echo(json.dumps(facts))
     elif not values["quiet"]:
-        click.echo(mask_urls("\n".join(describe(model, facts))))
+        say("\n".join(describe(model, facts)))

@@ -18,11 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import click
-
 from dkernel.cli.diagnostics.follow import DEAD_AFTER, HEARTBEAT
 from dkernel.cli.diagnostics.memory_usage import PeakMemory
 from dkernel.cli.exit_codes import AGAIN, Stopped, exit_code, start_collector
+from dkernel.cli.say import say
 from dkernel.data.store import is_url, locate, write_whole
 from dkernel.data.writers.atomic import write_file
 from dkernel.errors import DKernelError, mask_urls
@@ -147,7 +146,7 @@ class Record:
                 write_file(Path(where), content, durable=final)
         except (OSError, DKernelError) as error:  # the run's own error, or its output, counts more
             if final:
-                click.echo(mask_urls(f"warning: the run record {where} is not written: {error}"), err=True)
+                say(f"warning: the run record {where} is not written: {error}", err=True)
 
     def write_report(self, path: str, write: Callable[..., None]) -> None:
         """Write a page about the run by `write(path, record=...)`.
@@ -159,7 +158,7 @@ class Record:
             self.note(report=path)
         except Exception as error:
             self.note(report_error=f"{type(error).__name__}: {error}")
-            click.echo(mask_urls(f"warning: the report {path} is not written, all else is: {error}"), err=True)
+            say(f"warning: the report {path} is not written, all else is: {error}", err=True)
 
     def so_far(self) -> dict[str, Any]:
         """The record at this moment, with the seconds of each phase."""

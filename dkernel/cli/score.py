@@ -31,7 +31,7 @@ from dkernel.cli.options import (
     scratch_option,
 )
 from dkernel.cli.outputs import check_outputs
-from dkernel.errors import mask_urls
+from dkernel.cli.say import say
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
@@ -102,7 +102,7 @@ def score_command(ctx: click.Context, /, **values: Any) -> None:
         figures = {**asdict(result), "rows_in": result.rows_in, "seconds": round(seconds, 3)}
         click.echo(json.dumps(masked(figures)))
     elif not values["quiet"]:
-        click.echo(mask_urls(_summary(values["out"], result, seconds)))
+        say(_summary(values["out"], result, seconds))
 
 
 def _score(values: Mapping[str, Any], connection: Mapping[str, Any], record: "Record") -> Any:

@@ -9,7 +9,7 @@ import click
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import READ, WRITTEN, debug_option, overwrite_option, setting
 from dkernel.cli.outputs import check_model_path, check_outputs
-from dkernel.errors import mask_urls
+from dkernel.cli.say import say
 
 MOST_SHOWN = 40  # columns that have a line
 _LAST = ("iterate", "share_of_step", "setup")  # of the solver, for those who look into it
@@ -43,11 +43,13 @@ def show_command(model: str, json: bool, markdown: bool, out: str | None, **valu
         check_model_path({"out": out, "overwrite": values["overwrite"]})
     header = read_header(model)
     if out is not None:
-        write_whole(out, make_card(model, header).encode("utf-8", "backslashreplace"))
+        write_whole(out, make_card(model, header).encode())
     elif markdown:
-        click.echo(make_card(model, header), nl=False)
+        say(make_card(model, header), nl=False)
+    elif json:
+        click.echo(json_.dumps(header, sort_keys=True))
     else:
-        click.echo(json_.dumps(header, sort_keys=True) if json else "\n".join(_lines(model, header, values["all"])))
+        say("\n".join(_lines(model, header, values["all"])))
 
 
 def _lines(path: str, header: Mapping[str, Any], every: bool) -> Iterator[str]:
@@ -56,7 +58,7 @@ def _lines(path: str, header: Mapping[str, Any], every: bool) -> Iterator[str]:
     summary = FitSummary.of_header(header)
     classes, columns = header["classes"], header["columns"]
     what = "regression" if classes is None else f"classifier of {len(classes['values'])} classes"
-    yield f"{mask_urls(path)}: {what}, {summary.rows}"
+    yield f"{path}: {what}, {summary.rows}"
     yield from _fact("label", header["label"])
     if classes is not None:
         kind = "text" if "U" in classes["dtype"] else classes["dtype"]

@@ -36,6 +36,7 @@ from dkernel.cli.options import (
     weight_option,
 )
 from dkernel.cli.outputs import check_model_path, check_outputs, check_report
+from dkernel.cli.say import say
 from dkernel.errors import mask_urls
 from dkernel.model.parameters import PARAMETERS
 from dkernel.numerics.resource_limits import format_bytes
@@ -165,9 +166,9 @@ def _detach(ctx: click.Context, values: Mapping[str, Any], connection: Mapping[s
     if values["json"]:
         click.echo(json.dumps({"job": name, "record": mask_urls(job.record), "log": mask_urls(find_log(job.record))}))
         return
-    click.echo(name)
+    say(name)
     if not values["quiet"]:
-        click.echo(f"Follow it with dkernel watch {name}, end it with dkernel cancel {name}.", err=True)
+        say(f"Follow it with dkernel watch {name}, end it with dkernel cancel {name}.", err=True)
 
 
 def settle_values(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
@@ -333,7 +334,7 @@ def show_fit(values: Mapping[str, Any], record: "Record", lines: Sequence[str]) 
         peak, worker = (facts.get(f"{whose}peak_memory_bytes", 0) for whose in ("", "worker_"))
         memory = f"client {format_bytes(peak)}, workers up to {format_bytes(worker)}" if worker else format_bytes(peak)
         head = f"{facts['model']}: {facts['rows']:,} rows in {record.seconds['train']:.1f} s, peak memory {memory}"
-        click.echo("\n".join([head, *lines]))
+        say("\n".join([head, *lines]))
 
 
 def fit_files(
@@ -401,4 +402,4 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", connection: Mapping[str, 
     else:
         lines = format_plan(work)
         width = max(len(name) for name, _ in lines)
-        click.echo("\n".join(f"{name:<{width}}  {text}" for name, text in lines))
+        say("\n".join(f"{name:<{width}}  {text}" for name, text in lines))

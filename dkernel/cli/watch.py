@@ -12,6 +12,7 @@ import click
 
 from dkernel.cli.exit_codes import AGAIN, ExitCodeCommand
 from dkernel.cli.options import READ, debug_option, patience_option, setting
+from dkernel.cli.say import say
 
 
 @click.command("watch", cls=ExitCodeCommand, short_help="Follow a job that was started elsewhere.")
@@ -45,7 +46,7 @@ def watch_command(ctx: click.Context, run: str, json: bool, quiet: bool, patienc
     if json:
         click.echo(json_.dumps(record))
     else:
-        click.echo(_end(record))
+        say(_end(record))
     ctx.exit(int(record.get("exit_code") or 0))
 
 
@@ -85,7 +86,7 @@ class _Screen:
 
     def line(self, text: str) -> None:
         self.clear()
-        click.echo(text, err=True)
+        say(text, err=True)
 
     def clear(self) -> None:
         if self.drawn:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dkernel.errors import escape_controls
 from dkernel.inference.baselines import baselines
 from dkernel.inference.drift import WARNED_COLUMNS, describe, find_drift, measure_moments
 from dkernel.losses.scoring import BY_LOSS
@@ -135,7 +136,7 @@ class FitSummary:
 
 def _indent(lines: Mapping[str, str]) -> Iterator[str]:
     for name, text in lines.items():
-        yield f"  {name:<12} {text}"
+        yield escape_controls(f"  {name:<12} {text}")
 
 
 def _held_out(figures: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.data.encoding import Encoding
 from dkernel.data.schema import ColumnSchema, make_schema
-from dkernel.errors import TooLargeError, UnsupportedError
+from dkernel.errors import TooLargeError, UnsupportedError, escape_controls
 from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.features.base import COMPONENT_STRIP, in_tiles
 from dkernel.features.scaling import BY_RANKS
@@ -219,7 +219,7 @@ class Model:
         for name, value in self.facts.get("holdout", {}).items():
             rows[f"holdout, {name}"] = f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
         lines = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
-        return f"<table>{lines}</table>"
+        return escape_controls(f"<table>{lines}</table>")
 
     @property
     def task(self) -> str:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
-from dkernel.errors import RecipeError, mask_urls
+from dkernel.errors import RecipeError, escape_controls, mask_urls
 
 PROGRESS_KINDS = ("auto", "bar", "log", "json", "none")
 LOG_EVERY = 10.0  # seconds between two lines of a log
@@ -77,9 +77,8 @@ class Progress:
         if kind not in PROGRESS_KINDS:
             raise RecipeError(f"progress={kind!r} is unknown; there are {', '.join(PROGRESS_KINDS)}.")
         self._stream = stream or sys.stderr
-        self._terminal = self._stream.isatty()
         if kind in ("auto", "bar"):
-            kind = "bar" if self._terminal else "log"
+            kind = "bar" if self._stream.isatty() else "log"
         self.kind = kind
         # Seconds between two changes: an eye can follow a bar that changes ten times a second.
         self._every = 0.1 if kind == "bar" else LOG_EVERY
@@ -214,7 +213,9 @@ class Progress:
         width = shutil.get_terminal_size().columns - 1
         share = min(1.0, self._rows / self._total) if self._total else 0.0
         full = int(share * BAR_WIDTH)
-        text = f"[{'#' * full}{'.' * (BAR_WIDTH - full)}] {format_progress(self._state(seconds))}"[:width]
+        text = f"[{'#' * full}{'.' * (BAR_WIDTH - full)}] {escape_controls(format_progress(self._state(seconds)))}"[
+            :width
+        ]
         self._write("\r" + text.ljust(self._drawn))
         self._drawn = len(text)
 
@@ -224,9 +225,7 @@ class Progress:
             self._drawn = 0
 
     def _line(self, text: str) -> None:
-        if not self._terminal:
-            text = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
-        self._write(text + "\n")
+        self._write(escape_controls(text) + "\n")
 
     def _object(self, event: dict[str, Any]) -> None:
         self._write(json.dumps(event, default=str) + "\n")

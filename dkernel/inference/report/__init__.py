@@ -34,7 +34,7 @@ def write(path: str | os.PathLike[str], result: Any, summary: Any, record: Mappi
     """
     from dkernel.data.store import write_whole
 
-    write_whole(path, _pages().page(result, summary, record).encode("utf-8", "backslashreplace"))
+    write_whole(path, _pages().page(result, summary, record).encode())
 
 
 def write_test(path: str | os.PathLike[str], model: Any, rows: Any, record: Mapping[str, Any]) -> None:
@@ -47,7 +47,7 @@ def write_test(path: str | os.PathLike[str], model: Any, rows: Any, record: Mapp
     """
     from dkernel.data.store import write_whole
 
-    write_whole(path, _pages().page_of_test(model, rows, record).encode("utf-8", "backslashreplace"))
+    write_whole(path, _pages().page_of_test(model, rows, record).encode())
 
 
 def _pages() -> Any:

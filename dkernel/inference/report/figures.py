@@ -9,6 +9,7 @@ from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 from sklearn.metrics import auc, roc_curve
 
+from dkernel.errors import escape_controls
 from dkernel.inference.report.effects import Dependence
 from dkernel.inference.report.numbers import Quality, Regions
 from dkernel.inference.report.style import (
@@ -16,6 +17,7 @@ from dkernel.inference.report.style import (
     SOFT,
     format_ticks,
     grid_lines,
+    keep_in_legend,
     legend_below,
     make_figure,
     percent,
@@ -24,9 +26,12 @@ from dkernel.inference.report.style import (
 from dkernel.numerics.array_types import F64
 
 MOST_LINES = 6  # of classes, which a reader can tell apart
+MOST_LETTERS = 40  # of a name beside an axis
 
 
 def short(name: str, most: int = 16) -> str:
+    """A name as a drawing takes it: without control characters, for which no font has a letter."""
+    name = escape_controls(name.replace("\n", " "))
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
@@ -66,8 +71,8 @@ def curves(axes: Any, quality: Quality) -> None:
     shown = list(quality.one_against_rest())[:MOST_LINES]
     for i, (name, positive, s) in enumerate(shown):
         wrong, right, _ = roc_curve(positive, s, sample_weight=quality.weight)
-        label = f"AUC {auc(wrong, right):.3f}" if len(shown) == 1 else f"{short(name)}: {auc(wrong, right):.3f}"
-        axes.plot(wrong, right, color=COLOURS[i], label=label)
+        text = f"AUC {auc(wrong, right):.3f}" if len(shown) == 1 else f"{short(name)}: {auc(wrong, right):.3f}"
+        axes.plot(wrong, right, color=COLOURS[i], label=keep_in_legend(text))
     _set_shares(axes, "false positive rate", "true positive rate")
 
 
@@ -75,12 +80,12 @@ def curves(axes: Any, quality: Quality) -> None:
 def calibrations(axes: Any, bins: F64, whose: str) -> None:
     """Observed shares over stated probabilities."""
     axes.plot(bins[:, 0], bins[:, 1], "o-", color=COLOURS[0], markersize=4.5, label="observed")
-    _set_shares(axes, f"stated {whose}", "share of the rows", label="as stated")
+    _set_shares(axes, short(f"stated {whose}", MOST_LETTERS), "share of the rows", line="as stated")
 
 
-def _set_shares(axes: Any, x: str, y: str, label: str | None = None) -> None:
+def _set_shares(axes: Any, x: str, y: str, line: str | None = None) -> None:
     """Axes of two shares, with their diagonal."""
-    axes.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8, linestyle=":", label=label)
+    axes.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8, linestyle=":", label=line)
     for axis in (axes.xaxis, axes.yaxis):
         format_ticks(axis, percent)
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xlabel=x, ylabel=y)
@@ -131,7 +136,9 @@ def decision(axes: Any, plane: Regions, names: Sequence[str], classes: Sequence[
             axes.contour(plane.values, [0], extent=plane.extent, colors="black", linewidths=1.3)
         for i, name in enumerate(classes[:MOST_LINES]):
             mine = plane.points[plane.truth == i]
-            axes.scatter(*mine.T, s=9, color=COLOURS[i], edgecolors="white", linewidths=0.3, label=short(name))
+            axes.scatter(
+                *mine.T, s=9, color=COLOURS[i], edgecolors="white", linewidths=0.3, label=keep_in_legend(short(name))
+            )
         legend_below(axes)
     _set_plane(axes, plane, names)
 
@@ -150,7 +157,12 @@ def local(axes: Any, regions: NDArray[np.int64], plane: Regions, names: Sequence
 def _set_plane(axes: Any, plane: Regions, names: Sequence[str]) -> None:
     for axis in (axes.xaxis, axes.yaxis):
         format_ticks(axis, thousands)
-    axes.set(xlim=plane.extent[:2], ylim=plane.extent[2:], xlabel=names[0], ylabel=names[1])
+    axes.set(
+        xlim=plane.extent[:2],
+        ylim=plane.extent[2:],
+        xlabel=short(names[0], MOST_LETTERS),
+        ylabel=short(names[1], MOST_LETTERS),
+    )
 
 
 @make_figure
@@ -168,13 +180,13 @@ def dependence(axes: Any, effect: Dependence, ends: tuple[float, float], names: 
     for k in sorted(order):
         answers, colour = effect.answers[:, k], COLOURS[k % len(COLOURS)]
         if not words:
-            axes.plot(effect.values, answers, ".-", color=colour, label=short(names[k]))
+            axes.plot(effect.values, answers, ".-", color=colour, label=keep_in_legend(short(names[k])))
         elif one:
             middle = answers.mean()
             axes.barh(range(len(answers)), answers - middle, left=middle, color=colour, height=0.62)
             axes.axvline(middle, color=SOFT, linewidth=0.8)
         else:
-            axes.plot(answers, range(len(answers)), "o", color=colour, label=short(names[k]))
+            axes.plot(answers, range(len(answers)), "o", color=colour, label=keep_in_legend(short(names[k])))
     grid_lines(axes)
     answered, given = (axes.xaxis, axes.yaxis) if words else (axes.yaxis, axes.xaxis)
     format_ticks(answered, as_text)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dkernel.errors import escape_controls
 from dkernel.inference.report import figures
 from dkernel.inference.report.effects import (
     MOST_VARIED,
@@ -146,7 +147,7 @@ def _document(model: Any, record: Mapping[str, Any], rows: str, body: Sequence[s
     task = "Regression" if model.classes is None else f"Classification into {len(model.classes):,} classes"
     name = str(record.get("model", "a fit")).rstrip("/").rpartition("/")[2]
     what = FitSummary.of_model(model).model
-    return (
+    return escape_controls(
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f"<title>{escape(f'dkernel: {name}')}</title>\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

@@ -2,6 +2,7 @@
 
 import io
 import re
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
@@ -12,6 +13,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 P = ParamSpec("P")
 
+_NAME = "\u2060"  # stands before a name: matplotlib leaves out of legends what is empty or begins with "_"
 FIGURE_WIDTH, FIGURE_HEIGHT = 3.9, 2.75  # inches of one figure, which a phone shows with letters of 11 pixels
 INK, SOFT, GRID_LINE = "#1f2937", "#6b7280", "#e5e7eb"
 # Okabe and Ito's colours first, which colour-blind readers can tell apart; none is what a dark page has for the first.
@@ -40,6 +42,7 @@ STYLE: Any = {
     "legend.frameon": False,
     "legend.fontsize": 8.5,
     "svg.fonttype": "none",
+    "text.parse_math": False,  # a dollar sign in a name is one
 }
 
 
@@ -64,7 +67,8 @@ def svg(figure: Figure, title: str) -> str:
     title : of the drawing, another on the page for each: the names of its parts follow from it
     """
     text = io.StringIO()
-    with mpl.rc_context({**STYLE, "svg.hashsalt": f"dkernel {title}"}):
+    with mpl.rc_context({**STYLE, "svg.hashsalt": f"dkernel {title}"}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # who reads the page has fonts of their own
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(text, format="svg", dpi=150, metadata=nothing, transparent=True)
     drawn = text.getvalue()[text.getvalue().index("<svg") :]
@@ -93,6 +97,13 @@ def percent(value: float, _: Any = None) -> str:
     return f"{100 * value:.6g} %"
 
 
+def keep_in_legend(name: str) -> str:
+    """A name as the label of a drawing: `legend_below` shows it, also one that is empty or begins with "_"."""
+    return _NAME + name
+
+
 def legend_below(axes: Any) -> None:
     """The legend under the axes, where it covers nothing."""
-    axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    legend = axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    for text in legend.get_texts():
+        text.set_text(text.get_text().removeprefix(_NAME))

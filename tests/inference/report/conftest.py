@@ -1,3 +1,3 @@
-from tests.cli.conftest import data
+from tests.cli.conftest import data, here
 
-__all__ = ["data"]
+__all__ = ["data", "here"]
