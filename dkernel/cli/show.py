@@ -81,17 +81,11 @@ def _lines(path: str, header: Mapping[str, Any], every: bool) -> Iterator[str]:
 
 def _schema(header: Mapping[str, Any]) -> Iterator[str]:
     """A line for each of the first columns: what training saw of it."""
-    import numpy as np
+    from dkernel.model.model_file import schema_in
 
-    from dkernel.data.encoding import Encoding
-    from dkernel.data.schema import make_schema
-
-    facts, columns = header["facts"].get("schema"), header["columns"]
-    if facts is None:
+    schema = list(schema_in(header).items())
+    if not schema:
         return
-    encoded = header.get("encoding")
-    encoding = Encoding.of_means(columns, np.zeros(len(columns))) if encoded is None else Encoding.from_json(encoded)
-    schema = list(make_schema(encoding, facts).items())
     width = max(len(name) for name, _ in schema[:MOST_SHOWN])
     for i, (name, column) in enumerate(schema[:MOST_SHOWN]):
         yield f"  {'' if i else 'columns':<12} {name:<{width}}  {column}"

@@ -88,6 +88,10 @@ def _is_any(*of: Kind) -> Kind:
     return lambda value: any(kind(value) for kind in of)
 
 
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
+
+
 FACTS: Mapping[str, Kind] = {
     "calibrated": _is_count,
     "certificate": _table(_is_number),
@@ -112,6 +116,7 @@ FACTS: Mapping[str, Kind] = {
     "passes": _is_count,
     "ridge": _table(_list_of(_is_number)),
     "rows": _is_count,
+    "schema": _table(missing=_list_of(_is_any(_is_none, _is_number)), range=_list_of(_is_any(_is_none, _is_pair))),
     "search": _table(),
     "setup": _table(_is_number),
     "share_of_step": _is_number,

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.encoding import Encoding
+from dkernel.data.schema import ColumnSchema, make_schema
 from dkernel.errors import ModelFileError
 from dkernel.features import Scaling, map_from
 from dkernel.kernels import Kernel, Selection
@@ -164,7 +165,17 @@ def _read_parts(file: BinaryIO, file_name: str) -> dict[str, Any]:
             Recipe.from_dict(document["recipe"])
         if len(document["tensors"]["coef"]["shape"]) != 2 or not isinstance(document["map"]["kind"], str):
             raise _no_model(file_name, "its map or its coefficients are of the wrong type.")
+        schema_in(document)
     return document
+
+
+def schema_in(document: Mapping[str, Any]) -> dict[str, ColumnSchema]:
+    """Column -> what training saw of it, from the document of a file; empty where it was not kept."""
+    columns, facts = document["columns"], document["facts"]
+    if "schema" not in facts:
+        return {}
+    means = Encoding.of_means(columns, np.zeros(len(columns)))
+    return make_schema(Encoding.from_json(document["encoding"]) if "encoding" in document else means, facts["schema"])
 
 
 def _no_model(file_name: str, why: str) -> ModelFileError:
