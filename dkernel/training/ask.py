@@ -78,9 +78,7 @@ class Ask:
         source = join_units(source)
         recipe, landmarks = given_landmarks(recipe.for_columns(source.columns), landmarks, source)
         plan = Plan.of(source, recipe, executor)
-        plan.check_memory(executor)
-        plan.check_seconds()
-        plan.check_model()
+        plan.check(executor)
         digests = ("" if landmarks is None else array_digest(landmarks)) + digest_of_rows(validation)
         key = hashlib.sha256(f"{source.token}/{recipe.digest}{digests}".encode()).hexdigest()[:16]
         return cls(

@@ -93,7 +93,9 @@ class TrainResult:
 
 
 def plan(source: Source, recipe: Recipe, executor: Executor, beside: Sequence[Cost] = ()) -> dict[str, Any]:
-    """Plan the memory, work and steps of `train`. Only the first unit of rows is read, to count the classes.
+    """Plan the memory, work and steps of `train`; "does_not_fit" says what there is too little of, or is None.
+
+    Only the first unit of rows is read, to count the classes, and nothing if the plan does not fit without them.
 
     Parameters
     ----------
@@ -102,7 +104,12 @@ def plan(source: Source, recipe: Recipe, executor: Executor, beside: Sequence[Co
     check_together(source, recipe)
     source = join_units(source)
     recipe = with_solver(recipe.for_columns(source.columns), source)
-    return Plan.of(source, recipe, executor, _outputs(source, recipe, executor), beside).as_dict()
+    found = Plan.of(source, recipe, executor, after=beside)
+    refusal = found.refusal(executor)
+    if refusal is None and (outputs := _outputs(source, recipe, executor)) > 1:
+        found = Plan.of(source, recipe, executor, outputs, beside)
+        refusal = found.refusal(executor)
+    return {**found.as_dict(), "does_not_fit": refusal}
 
 
 def _outputs(source: Source, recipe: Recipe, executor: Executor) -> int:

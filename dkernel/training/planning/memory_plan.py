@@ -168,6 +168,20 @@ class Plan:
             "enough_slots": self.enough_slots,
         }
 
+    def refusal(self, executor: Executor) -> str | None:
+        """Return the message with which a fit of this plan is refused; None if it is not."""
+        try:
+            self.check(executor)
+        except (MemoryBudgetError, RecipeError) as error:
+            return str(error)
+        return None
+
+    def check(self, executor: Executor) -> None:
+        """Refuse a fit that needs more memory or time than there is, or whose model file may be too large."""
+        self.check_memory(executor)
+        self.check_seconds()
+        self.check_model()
+
     def check_memory(self, executor: Executor) -> None:
         """Refuse a fit that needs more memory than there is, and name both numbers and settings that fit."""
         here, limit, client = self.here_bytes, self.memory_limit, self.client_memory_limit
@@ -229,7 +243,9 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     here = f"{format_bytes(plan['client_bytes'])} client" + (f" (limit {format_bytes(client)})" if client else "")
     threads = f"{plan['slots']:,} thread{'s' * (plan['slots'] > 1)} work, and up to {plan['enough_slots']:,} gain"
     checkpoint, scratch = format_bytes(plan["checkpoint_bytes"]), format_bytes(plan["scratch_bytes"])
+    refusal = [("does not fit", plan["does_not_fit"])] if plan.get("does_not_fit") else []
     return [
+        *refusal,
         ("rows", f"{plan['n']:,} of {plan['p']:,} inputs"),
         ("model", f"{plan['columns']:,} components{stages}; a file of {format_bytes(plan['model_bytes'])} at most"),
         ("readings", _readings(plan)),

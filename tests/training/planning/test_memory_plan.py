@@ -333,3 +333,14 @@ def test_a_limit_of_the_client_refuses_and_changes_no_fit(source):
         checked(source, Recipe(solver="psgd"), executor)
     executor.client_memory_limit = free.peaks.client
     checked(source, Recipe(solver="psgd"), executor)
+
+
+def test_nothing_is_read_for_a_plan_that_does_not_fit(source, monkeypatch):
+    rows, recipe, executor = rows_of(10**6), Recipe(solver="psgd"), Apart(GIB // 8)
+    monkeypatch.setattr(executor, "compute", lambda *_: pytest.fail("a unit is read"))
+    with pytest.raises(MemoryBudgetError) as refused:
+        checked(rows, recipe, executor)
+    found = plan(rows, recipe, executor)
+    assert found["does_not_fit"] == str(refused.value)
+    assert format_plan(found)[0] == ("does not fit", str(refused.value))
+    assert plan(source, recipe, ThreadsExecutor(2))["does_not_fit"] is None
