@@ -105,7 +105,7 @@ def test_balanced_classes_are_balanced():
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.01])
-def test_the_c_of_a_support_vector_machine_is_of_weights_as_they_are_given(scale):
+def test_the_c_of_a_support_vector_machine_is_of_given_weights(scale):
     from sklearn.svm import SVC
 
     X, y, _ = noisy(150)
