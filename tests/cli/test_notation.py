@@ -76,7 +76,11 @@ def test_amounts_that_became_a_category_are_remarked_on(words, remark):
 
 
 MONTHS = [f"{year}-{month:02}" for year in (2018, 2019) for month in range(1, 13)]
-MOMENTS = [MONTHS, [f"{pd.Period(month):%b %Y}" for month in MONTHS], [f"{i}Q{i % 4 + 1}" for i in range(2001, 2020)]]
+MOMENTS = [
+    MONTHS,
+    [pd.Period(month).strftime("%b %Y") for month in MONTHS],
+    [f"{i}Q{i % 4 + 1}" for i in range(2001, 2020)],
+]
 MOMENTS += [[f"{i}:30 PM" for i in range(1, 13)], [str(pd.Timedelta(i, "D")) for i in range(12)]]
 MOMENTS += [[pd.Timedelta(i, "h").isoformat() for i in range(12)], [f"P{i}W" for i in range(12)]]
 MOMENTS += [[f"PT{i}.5S" for i in range(12)], ["P1Y2M", *(f"P{i}DT12H" for i in range(12))]]

@@ -19,7 +19,10 @@ DATES += [each.cast(pa.timestamp("us", zone)) for each in DATES for zone in ("UT
 DATES += [pa.array([sign.join(str(day).split()) for day in DAYS]) for sign in " T"]
 DATES += [pa.array([f"{day}{zone}" for day in DAYS]) for zone in ("Z", "+00:00", " UTC")]
 TABLE = {
-    "whole numbers": [pa.array([3, 12, 0], kind) for kind in NUMBERS["type"]] + [pa.array(["3", "12.0", "0"])],
+    "whole numbers": [
+        pa.array(np.array([3, 12, 0], "e") if kind == pa.float16() else [3, 12, 0], kind) for kind in NUMBERS["type"]
+    ]
+    + [pa.array(["3", "12.0", "0"])],
     "fractions": [
         pa.array([0.1, 2.5], pa.float32()),
         pa.array([0.1, 2.5]),
