@@ -6,6 +6,7 @@ A fit is a process of its own, which leaves its model in a file; another process
     python scripts/bench/contenders.py LightGBM TRAIN LABEL MODEL TEST
 """
 
+import argparse
 import json
 import sys
 import tempfile
@@ -246,12 +247,17 @@ def error(way: str, columns: Columns, model: Any, test: Path) -> float:
 
 
 def main(arguments: list[str]) -> int:
-    way, train, label, model, *test = arguments
-    columns = Columns.of(Path(train), label)
-    if not test:
-        joblib.dump(FITS[way](columns), model)
+    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask.add_argument("way", choices=list(FITS))
+    for name, kind in (("train", Path), ("label", str), ("model", Path)):
+        ask.add_argument(name, type=kind)
+    ask.add_argument("test", type=Path, nargs="?", help="say the error there, in place of a fit")
+    args = ask.parse_args(arguments)
+    columns = Columns.of(args.train, args.label)
+    if args.test is None:
+        joblib.dump(FITS[args.way](columns), args.model)
         return 0
-    print(json.dumps({"error": error(way, columns, joblib.load(model), Path(*test))}))
+    print(json.dumps({"error": error(args.way, columns, joblib.load(args.model), args.test)}))
     return 0
 
 

@@ -6,10 +6,10 @@ PLACE/notes gets an empty file for each part of the rows that is read and for ea
 that did it in its name; PLACE/result.json the accuracy on other rows and the hash of what was learned.
 """
 
+import argparse
 import hashlib
 import json
 import os
-import sys
 import time
 from functools import partial
 from itertools import accumulate
@@ -174,4 +174,7 @@ def main(system: str, address: str, place: str, name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name in ("system", "address", "place", "name"):
+        ask.add_argument(name)
+    main(**vars(ask.parse_args()))

@@ -12,6 +12,7 @@ the rows where the folder of the kept fits has them, else that of two independen
 The rules of the choice are chosen on the sets whose names begin with a to m, so both halves have a line of their own.
 """
 
+import argparse
 import json
 import sys
 from dataclasses import dataclass
@@ -119,15 +120,17 @@ def summarize(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the table of a folder of fits."""
-    [folder] = sys.argv[1:] if arguments is None else arguments
-    commands = [json.loads(path.read_text()) for path in Path(folder).glob("*-command-?.json")]
+    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask.add_argument("folder", type=Path)
+    folder = ask.parse_args(arguments).folder
+    commands = [json.loads(path.read_text()) for path in folder.glob("*-command-?.json")]
     [commit] = {line["commit"] for line in commands}
     sets = {
         name: {
             way: [float(f"{of.mean:.5g}"), float(f"{of.standard_error:.3g}"), of.seeds]
             for way, of in sorted(ways.items())
         }
-        for name, ways in sorted(read_fits(Path(folder)).items(), key=lambda each: each[0].lower())
+        for name, ways in sorted(read_fits(folder).items(), key=lambda each: each[0].lower())
     }
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(ways)}" for name, ways in sets.items())
     TABLE.write_text(f'{{"commit": "{commit}", "sets": {{\n{lines}\n}}}}\n')

@@ -156,7 +156,7 @@ def grid_lines(p: int, repeats: int) -> list[dict[str, Any]]:
     lines = {
         "codes": (made, least), "sums": (summed, summed), "scores": (scored, scored),
         "train": (made + summed + scored, least + summed + scored),
-        "score": (best(lambda: binning.add_scores(X.T, coef, scores), repeats), least + scored),
+        "score": (best(lambda: binning.add_scores(X.T, coef, unit, scores), repeats), least + scored),
     }  # fmt: skip
     return [
         {

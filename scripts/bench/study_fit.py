@@ -4,10 +4,10 @@ Started by study.py, which keeps all libraries to one thread. Compiled loops are
 measured one. Seconds are those of the processor, user and system, so that what else the machine does is not in them.
 """
 
+import argparse
 import json
 import pickle
 import resource
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -220,7 +220,9 @@ def measure(point: Point, chosen: Mapping[str, Any], data: Path, place: Path) ->
 
 
 def main() -> None:
-    asked = json.loads(sys.argv[1])
+    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask.add_argument("asked", type=json.loads, help="the point, what was chosen, and the folders, as JSON")
+    asked = ask.parse_args().asked
     found = measure(Point(**asked["point"]), asked["chosen"], Path(asked["data"]), Path(asked["place"]))
     line = {key: float(f"{value:.5g}") if isinstance(value, float) else value for key, value in found.items()}
     print(json.dumps({**line, "date": time.strftime("%Y-%m-%d", time.gmtime())}))

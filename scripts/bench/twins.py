@@ -349,7 +349,7 @@ def line_of(twin: Twin, data: Path, seed: int, limit: float) -> dict[str, Any]:
     for n in sizes:
         error, seconds = time_run(twin.run_exact, rows, n)
         tried.append((n, seconds))
-        if seconds > limit:
+        if seconds > limit and len(tried) > 1:  # two sizes tell how the seconds grow
             break
     n = tried[-1][0]
     time_run(twin.run_ours, rows, min(n, 1000))
