@@ -9,7 +9,10 @@ from pathlib import Path
 
 @contextmanager
 def serve(folder: Path, ranges: str = "bytes") -> Iterator[str]:
-    """The host and port of a server that has ranges ("bytes"), says that it has none, or does not say so ("silent")."""
+    """The host and port of a server that has ranges ("bytes"), says that it has none, or does not say so ("silent").
+
+    One that is "unsized" does not say either how many bytes a file has, and "cut" breaks off in the middle of each.
+    """
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -19,13 +22,15 @@ def serve(folder: Path, ranges: str = "bytes") -> Iterator[str]:
             part = whole[int(first) : int(last or len(whole)) + 1] if ranges == "bytes" and first else whole
             headers = {"Content-Length": len(part), "ETag": f'"{len(whole)}"'}
             headers |= {"Content-Range": f"bytes {first}-{last}/{len(whole)}"} if part is not whole else {}
-            headers |= {"Accept-Ranges": ranges} if ranges != "silent" else {}
+            headers |= {"Accept-Ranges": ranges} if ranges in ("bytes", "none") else {}
+            if ranges == "unsized":
+                del headers["Content-Length"]
             self.send_response(404 if not path.is_file() else 206 if part is not whole else 200)
             for name, value in headers.items():
                 self.send_header(name, str(value))
             self.end_headers()
             if self.command == "GET":
-                self.wfile.write(part)
+                self.wfile.write(part[: len(part) // 2] if ranges == "cut" else part)
 
         do_HEAD = do_GET  # noqa: N815
 

@@ -27,7 +27,7 @@ def jobs_command(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001
     from dkernel.data.store import is_url, open_store
     from dkernel.errors import DataError
 
-    if not is_url(folder) and not Path(folder.removeprefix("file://")).is_dir():
+    if not is_url(folder) and not Path(folder).is_dir():
         raise DataError(
             f"{folder}: there is no such folder. Name the one that holds the outputs or records of the runs."
         )

@@ -135,6 +135,10 @@ class FileType(click.ParamType):  # type: ignore[type-arg]
         self.use, self.local = use, local
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str):
+            from dkernel.data.store import plain_path
+
+            value = plain_path(value)
         if not self.local or "://" not in str(value):
             return value
         from dkernel.numerics.validation import refuse_url
@@ -411,7 +415,7 @@ def scratch_folders(values: Mapping[str, Any]) -> Any:
         return Scratch.of(values["scratch"])
     for name in ("checkpoint", "out"):
         if values.get(name) and not is_url(values[name]):
-            path = Path(values[name].removeprefix("file://")).absolute()
+            path = Path(values[name]).absolute()
             above = path.parents if name == "out" else (path, *path.parents)
             return Scratch(beside=next(str(folder) for folder in above if folder.is_dir()))
     return Scratch()

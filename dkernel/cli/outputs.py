@@ -45,8 +45,8 @@ def _check_name(option: str, path: str) -> None:
             with explain_address(path):
                 return
         else:
-            os.lstat(path.removeprefix("file://"))
-            check_no_device(path.removeprefix("file://"))
+            check_no_device(path)
+            os.lstat(path)
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise DataError(

@@ -10,11 +10,12 @@ from typing import Any
 # Names that file systems give to the version or the date of a file, the surest first.
 _STAMPS = ("ETag", "etag", "mtime", "LastModified", "Last-Modified", "updated", "created")
 _DATES_OF_FILES = ("LastModified", "last_modified", "mtime", "updated", "created")
+UNKNOWN = -1  # bytes of a file whose server makes it as it is sent
 _STORE_HEADS = ("zarr.json", ".zarray", ".zgroup")
 
 
 def stamp_file(path: str, options: Mapping[str, Any] = MappingProxyType({})) -> tuple[int, str]:
-    """Bytes and stamp of a file, or of all files of a Zarr store together, whose stamp begins with the newest date.
+    """Bytes, or UNKNOWN, and stamp of a file, or of a Zarr store, whose stamp begins with the newest date of its files.
 
     Raises
     ------
@@ -29,9 +30,10 @@ def stamp_file(path: str, options: Mapping[str, Any] = MappingProxyType({})) -> 
     system, inner = _reach(path, options)
     if not system.isdir(inner):
         info = system.info(inner)
-        if info.get("size") is None:
-            raise ValueError("the server does not say how many bytes it has")
-        return int(info["size"]), _version(info)
+        size, version = info.get("size"), _version(info)
+        if size is None and not version:
+            raise ValueError("the server says neither how many bytes it has nor its version or date")
+        return UNKNOWN if size is None else int(size), version
     files = system.find(inner, detail=True)
     _check_heads(map(os.path.basename, files))
     newest = max(map(_date_ns, files.values()))

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dkernel.data.file_stamps import date_text, newest_inside, stamp_file
-from dkernel.data.store import OpenedFile, explain_errors, open_filesystem
+from dkernel.data.file_stamps import UNKNOWN, date_text, newest_inside, stamp_file
+from dkernel.data.store import OpenedFile, explain_errors, open_filesystem, plain_path
 from dkernel.data.table_formats import refuse_tables
 from dkernel.errors import DataError, DKernelWarning, RecipeError, UnseenFileError, mask_urls
 
@@ -94,6 +94,8 @@ class File:
 
     def has_ranges(self) -> bool:
         """False if it comes from a web server that sends nothing but the whole file."""
+        if self.size == UNKNOWN:
+            return False
         if not re.match("https?://", self.path) or self.size < 2:
             return True
         try:
@@ -225,7 +227,7 @@ def expand(
     if not listed:
         raise DataError("No data were named: give a file, a folder, a glob or a URL.")
     options = dict(storage_options or {})
-    items = [item if isinstance(item, File) else _find(_text(item), options) for item in listed]
+    items = [item if isinstance(item, File) else _find(plain_path(item), options) for item in listed]
     refuse_tables([folder for item in items if isinstance(item, _Found) for folder in item.folders], options)
     files, empty = list[File](), list[DataError]()
     for item in items:
@@ -240,7 +242,7 @@ def expand(
                 if isinstance(error, _EmptyTextError) and item.kind != "file":
                     empty.append(error)  # Spark writes a part without rows so
                 elif bad is None or isinstance(error, UnseenFileError):
-                    raise
+                    raise item.add_way_on(error, path) from None
                 else:
                     bad[path] = str(error)
     if empty and not files:
@@ -259,16 +261,12 @@ def expand(
 
 def name_files(item: str | os.PathLike) -> list[str]:
     """The files that `item` names, readable or not, as far as they can be listed; never an error."""
-    text = _text(item)
+    text = plain_path(item)
     try:
         found = _find(text, {})
         return found.paths or ([text] if found.kind == "file" else [])
     except Exception:  # any file system may raise its own; a place that cannot be listed is refused when it is opened
         return [text]
-
-
-def _text(item: str | os.PathLike) -> str:
-    return os.fspath(item).removeprefix("file://")
 
 
 @dataclass(frozen=True)
@@ -290,6 +288,17 @@ class _Found:
             return []
         named = {"folder": [self.text.rstrip("/")], "glob": [os.path.dirname(re.split("[*?[]", self.text)[0])]}
         return list(dict.fromkeys([*named.get(self.kind, []), *map(os.path.dirname, self.paths)]))
+
+    def add_way_on(self, error: DataError, path: str) -> DataError:
+        """The error of a file, in a folder with how to name the others if it is no data."""
+        known = [two for p in self.paths if (two := split_ending(p))[0] in FORMATS]
+        if self.kind != "folder" or split_ending(path) in known or not known:
+            return error
+        inside = "**/" if os.path.dirname(path) != self.text.rstrip("/") else ""
+        ending = ".".join(filter(None, Counter(known).most_common(1)[0][0]))
+        return DataError(
+            f"{error} If it is no data, name the others by a glob, '{self.text.rstrip('/')}/{inside}*{ending}'."
+        )
 
     def check(self) -> None:
         """Refuse a name under which there are no data, or a folder of folders."""
@@ -375,8 +384,9 @@ def _list_by(system: Any, path: str, url: str) -> _Found:
         except FileNotFoundError as error:  # which fsspec makes of everything; a host that is away may come back
             raise error.__cause__ if isinstance(error.__cause__, OSError) else error from None
         return _Found(url, [url], "file")
-    if glob.has_magic(path):
-        listing = _Found(url, _matches(path, [str(p) for p in system.glob(path)], reach), "glob")
+    if glob.has_magic(path) and not system.exists(path):
+        found = [str(p) for p in system.glob(path)]
+        listing = _Found(url, _matches(path, [p for p in found if not p.endswith("/")], reach), "glob")
     elif system.isdir(path) and split_ending(path)[0] != ".zarr":
         listing = _folder(url, _list(system, path), reach)
     else:
@@ -385,7 +395,9 @@ def _list_by(system: Any, path: str, url: str) -> _Found:
 
 
 def _list(system: Any, folder: str) -> list[str]:
-    return [str(entry["name"]) for entry in system.ls(folder, detail=True)]
+    """What is in a folder; of a store not the empty object that stands for the folder itself."""
+    names = [str(entry["name"]) for entry in system.ls(folder, detail=True)]
+    return [name for name in names if name.strip("/") != folder.strip("/")]
 
 
 def _folder(text: str, entries: Sequence[str], system: _Location) -> _Found:
@@ -409,7 +421,7 @@ def _base(path: str) -> str:
 
 def _data(paths: Sequence[str], system: _Location) -> list[str]:
     """The paths that may be data, in natural order."""
-    seen = sorted(p for p in paths if not _base(p).startswith(("_", ".")) and not _is_output(p, system))
+    seen = sorted(p for p in paths if not _BESIDE.fullmatch(_base(p)) and not _is_no_data(p, system))
     return sorted(seen, key=natural_key)  # of equal keys, 9 and 09, always the same is the first
 
 
@@ -420,6 +432,12 @@ def _matches(pattern: str, paths: Sequence[str], system: _Location) -> list[str]
     return _data(entered, system)
 
 
+# Names of what is left beside data and never is any: hidden files, digests, lists, unfinished and old copies, markers.
+_BESIDE = re.compile(
+    r"[_.].*|.*\.(?:crc|md5|sha1|sha256|sha512|tmp|temp|part|partial|crdownload|inprogress|lock|swp|bak|manifest)|.*~"
+    r"|.*[._]_COPYING_|.*\$folder\$|manifest(?:\.json)?|thumbs\.db|desktop\.ini|(?:readme|licen[cs]e)(?:\.(?:md|txt|rst))?",
+    re.IGNORECASE | re.DOTALL,
+)
 # First bytes of the files that dkernel writes beside data: models and checkpoints, run records, reports, ONNX graphs,
 # lists of scored files, cards.
 _MARKS = (
@@ -432,8 +450,8 @@ _MARKS = (
 )
 
 
-def _is_output(path: str, system: _Location) -> bool:
-    """True if a file or folder that is named like no data is one that dkernel has written."""
+def _is_no_data(path: str, system: _Location) -> bool:
+    """True if a file or folder that is named like no data is empty, or one that dkernel has written."""
     if split_ending(path)[0] in FORMATS:
         return False
     try:
@@ -445,7 +463,7 @@ def _is_output(path: str, system: _Location) -> bool:
             head = stream.read(128)  # bytes in which these stand
     except OSError:
         return False
-    return any(mark in head for mark in _MARKS)
+    return not head or any(mark in head for mark in _MARKS)
 
 
 def is_parsed(name: str) -> bool:
@@ -512,7 +530,9 @@ def _file(path: str, options: Mapping[str, Any]) -> File:
         raise DataError(f"{path}: the ending says no format that can be read; known are {known}.{other}")
     if size == 0:
         plain_text = format_ in TEXTS and not compression
-        raise (_EmptyTextError if plain_text else DataError)(f"{path}: the file is empty (0 bytes).")
+        if plain_text:
+            raise _EmptyTextError(f"{path}: the file is empty (0 bytes).")
+        raise DataError(f"{path}: the file is empty (0 bytes). Write it again, or take it away.")
     # A worker has a working folder of its own; messages keep the name that the user gave.
     full = path if "://" in path else os.path.abspath(path)
     return File(full, size, stamp, format_, compression, mask_urls(path), options)

@@ -29,7 +29,7 @@ import pyarrow as pa
 from dkernel.data.damage import explain_damage
 from dkernel.data.paths import File
 from dkernel.data.readers.npy import NO_NPZ
-from dkernel.data.store import explain_errors, open_filesystem
+from dkernel.data.store import explain_errors, open_filesystem, plain_path
 from dkernel.errors import DataError, RecipeError
 from dkernel.numerics.validation import refuse_url
 
@@ -55,8 +55,9 @@ class Scratch:
         """The record of a folder that may be given by its name."""
         if scratch is None or isinstance(scratch, Scratch):
             return scratch or cls()
-        refuse_url(scratch, "a scratch folder")
-        return cls(os.path.abspath(scratch))
+        folder = plain_path(scratch)
+        refuse_url(folder, "a scratch folder")
+        return cls(os.path.abspath(folder))
 
 
 def unpack_all(files: Sequence[File], scratch: Scratch, compute: Callable[..., Any]) -> list[File]:

@@ -136,7 +136,7 @@ def open_store(folder: str | os.PathLike[str]) -> Store:
     >>> open_store("file:///tmp/run").path("a"), open_store("memory://run").path("a")
     ('/tmp/run/a', 'memory://run/a')
     """
-    text = os.fspath(folder).removeprefix("file://")
+    text = plain_path(folder)
     return UrlStore(text.rstrip("/")) if is_url(text) else FolderStore(Path(text))
 
 
@@ -147,13 +147,24 @@ def locate(path: str | os.PathLike[str]) -> tuple[Store, str]:
     ------
     DataError : the path ends without a name
     """
-    text = os.fspath(path).removeprefix("file://")
+    text = plain_path(path)
     if not is_url(text):
         return FolderStore(Path(text).parent), Path(text).name
     folder, _, name = text.rpartition("/")
     if not name or folder.endswith("/"):
         raise DataError(f"{text}: a file needs a bucket and a name, such as s3://bucket/model.safetensors.")
     return UrlStore(folder), name
+
+
+def plain_path(path: str | os.PathLike[str]) -> str:
+    """The path or the URL that a user means: '~' is a home folder, and 'file://' says nothing.
+
+    Examples
+    --------
+    >>> plain_path("file:///runs/m.st"), plain_path("s3://bucket/m.st"), plain_path("~") == str(Path.home())
+    ('/runs/m.st', 's3://bucket/m.st', True)
+    """
+    return os.path.expanduser(os.fspath(path).removeprefix("file://"))
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:

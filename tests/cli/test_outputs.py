@@ -171,6 +171,27 @@ def test_no_output_takes_the_place_of_a_device(run, place, name, written, link):
     assert (place / "device").is_fifo()
 
 
+@pytest.mark.parametrize(("name", "written"), WRITTEN)
+def test_no_output_goes_to_the_standard_output(run, place, name, written):
+    """It was a file named -."""
+    assert "-: an output appears whole" in refused(run, place, *spoken(name, GIVEN | {written: "-"}))
+
+
+@pytest.mark.parametrize("way", ["file", "home", "config", "environment"])
+def test_an_output_lies_where_its_name_says(run_to, place, way, monkeypatch):
+    """Beside file:///s.parquet no run record was written, and ~ of a config file was a folder."""
+    out = f"file://{place}/s.parquet" if way == "file" else "~/s.parquet"
+    monkeypatch.setenv("HOME", str(place))
+    (place / "o.toml").write_text(f"out = {out!r}\nrecord = '~/r.json'\n")
+    more = {"config": ["--config", "o.toml"], "environment": []}.get(way, ["--out", out])
+    env = {"DKERNEL_SCORE_OUT": out} if way == "environment" else {}
+    words = ["score", "m.safetensors", "x.csv", "--exclude", "y,price,id,note", *more]
+    assert "warning" not in run_to(*words, **env).output
+    assert (place / "s.parquet").is_file()
+    assert (place / ("r.json" if way == "config" else "s.parquet.run.json")).is_file()
+    assert not {"~", "file:"} & set(os.listdir())
+
+
 def test_python_takes_the_place_of_no_device_either(place):
     os.mkfifo("device.csv")
     model = load_model("m.safetensors")
@@ -178,6 +199,9 @@ def test_python_takes_the_place_of_no_device_either(place):
         lambda: dkernel.save(dkernel.load("m.safetensors"), "device.csv"),
         lambda: dkernel.score(model, "x.csv", "device.csv", overwrite=True),
     ]
+    for call in (lambda: dkernel.save(dkernel.load("m.safetensors"), "-"), lambda: dkernel.score(model, "x.csv", "-")):
+        with pytest.raises(DataError, match="-: an output appears whole"):
+            call()
     for call in calls:
         with pytest.raises(DataError, match="would take its place"):
             call()

@@ -4,6 +4,7 @@ import os
 import re
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import dask.array as da
 import dask.dataframe as dd
@@ -11,6 +12,7 @@ import fsspec
 import numpy as np
 import pandas as pd
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 import dkernel
 from dkernel.data import open_source
@@ -191,3 +193,104 @@ def test_rows_in_memory_are_no_files(given, tmp_path):
     for call in (dkernel.open_source, partial(dkernel.score, machine, out=tmp_path / "s.csv")):
         with pytest.raises(DataError, match=r"A \w+ is no file: .* fit, predict"):
             call(given)
+
+
+class MarkingFileSystem(MemoryFileSystem):
+    """Memory whose folders have an empty object of their own, as the console of S3 makes it."""
+
+    protocol = "marking"
+    store: ClassVar = {}
+    pseudo_dirs: ClassVar = [""]
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return super()._strip_protocol(path.replace("marking://", "memory://", 1))
+
+    def ls(self, path, detail=True, **options):
+        found = super().ls(path, detail=True, **options)
+        folder = self._strip_protocol(path)
+        found += [{"name": f"{folder}/", "size": 0, "type": "file"}] * self.isdir(folder)
+        return found if detail else [each["name"] for each in found]
+
+
+fsspec.register_implementation("marking", MarkingFileSystem, clobber=True)
+PLACES = ["{}", "memory://{}", "marking://{}"]
+
+
+def put(place: str, name: str, content: bytes) -> None:
+    """A file there, in its folder."""
+    system, path = fsspec.core.url_to_fs(f"{place}/{name}")
+    system.makedirs(os.path.dirname(path), exist_ok=True)
+    system.pipe_file(path, content)
+
+
+@pytest.fixture(params=PLACES)
+def place(request, tmp_path):
+    """An empty folder of a disk, or of a store."""
+    return request.param.format(tmp_path)
+
+
+ROWS = b"x,y\n1,2\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "given"),
+    [
+        (["a.csv", "b.csv"], ""),
+        (["k=1/a.csv", "k=2/b.csv"], ""),
+        (["in/a.csv", "in/b.csv"], "/in"),
+        (["in/a.csv", "in/b.csv"], "/*/*"),
+    ],
+)
+def test_the_object_that_stands_for_a_folder_is_none_of_its_files(place, files, given):
+    for name in files:
+        put(place, name, ROWS)
+    assert names(expand(f"{place}{given}")) == ["a.csv", "b.csv"]
+
+
+@pytest.mark.parametrize("name", ["a[1].csv", "d[1]/x.csv", "what?.csv", "a*.csv"])
+def test_a_name_that_is_there_wins_over_the_glob_that_it_is_too(place, name):
+    put(place, name, ROWS)
+    put(place, "a1.csv", ROWS)
+    for given in (name, os.path.dirname(name) or name):
+        assert names(expand(f"{place}/{given}")) == [os.path.basename(name)]
+    assert open_source(f"{place}/{name}").n_rows == 1
+
+
+BESIDE = ["_SUCCESS", ".a.csv.crc", "a.csv.crc", "a.csv.md5", "b.csv.tmp", "b.csv~", "b.csv._COPYING_", "k=1_$folder$"]
+BESIDE += ["manifest", "a.manifest", "Thumbs.db", "desktop.ini", "README.md", "LICENSE", "b.csv.part", "b.csv.partial"]
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+def test_what_other_tools_leave_beside_data_is_none(place, beside):
+    put(place, "a.csv", ROWS)
+    put(place, beside, b"1f3a")
+    assert names(expand(place)) == ["a.csv"]
+
+
+def test_an_empty_file_that_is_named_like_no_data_is_none(place):
+    put(place, "a.csv", ROWS)
+    put(place, "done", b"")
+    assert names(expand(place)) == ["a.csv"]
+
+
+@pytest.mark.parametrize(("folder", "inside"), [("", ""), ("k=1/", "**/")])
+def test_what_may_be_data_is_refused_by_how_to_name_the_others(place, folder, inside):
+    put(place, f"{folder}a.csv", ROWS)
+    put(place, f"{folder}schema.json", b"{}")
+    with pytest.raises(DataError, match=r"schema\.json: the ending says no format.*JSON.*If it is no data") as refused:
+        expand(place)
+    found = re.search(r"by a glob, '(.*)'\.$", str(refused.value))[1]
+    assert found.endswith(f"{inside}*.csv")
+    assert names(expand(found)) == ["a.csv"]
+
+
+def test_a_home_is_expanded(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "a.csv").write_bytes(ROWS)
+    machine = dkernel.KernelRegressor("linear").fit(np.eye(2), [1.0, 2.0])
+    dkernel.save(machine, "~/m.st")
+    assert dkernel.load("~/m.st").predict(np.eye(2)).shape == (2,)
+    assert open_source("~/a.csv", scratch="~/copies").n_rows == 1
+    assert Destination("~/s.csv").path == str(tmp_path / "s.csv")
+    assert not Path("~").exists()

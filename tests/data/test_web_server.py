@@ -1,6 +1,7 @@
 """Files of a web server: signed addresses, and servers that send nothing but the whole file."""
 
 import gzip
+import re
 
 import numpy as np
 import pandas as pd
@@ -29,9 +30,9 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(params=["none", "silent", "bytes"])
+@pytest.fixture(params=["none", "silent", "bytes", "unsized"])
 def site(request, folder):
-    """The address of a server that has ranges, or says that it has none, or does not say so."""
+    """The address of a server that has ranges, or says that it has none, or does not say so, nor how long files are."""
 
     with serve(folder, request.param) as place:
         yield f"http://{place}"
@@ -49,6 +50,15 @@ def test_a_signed_address_is_judged_by_its_path(site):
     source = open_source(f"{site}/d.parquet{SIGNED}", label="y")
     assert source.n_rows == ROWS
     assert source.files == (f"{site}/d.parquet?***",)
+
+
+@pytest.mark.parametrize("name", ["d.csv", "d.parquet", "d.csv.gz"])
+def test_a_body_that_breaks_off_can_be_read_again(run_to, folder, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with serve(folder, "cut") as place:
+        words = ["train", f"http://{place}/{name}{SIGNED}", "--label", "y", "--n-components", "8", "--out", "m"]
+        said = run_to(*words, code=75).stderr
+    assert re.search(rf"http://{place}/{name}\?\*\*\*: the store failed \(.*Run the same command again", said)
 
 
 @pytest.mark.parametrize("reads", [expand, lambda url: locate(url)[0].names(), open_source])

@@ -110,7 +110,12 @@ def is_staged(name: str) -> bool:
 
 
 def check_no_device(path: str | os.PathLike[str]) -> None:
-    """Refuse a device, a pipe or a socket, also behind a link: a file would take its place, as that of /dev/null."""
+    """Refuse a device, a pipe or a socket, also behind a link: a file would take its place, as that of /dev/null.
+
+    And '-', by which other programs mean one.
+    """
+    if os.fspath(path) == "-":
+        raise DataError("-: an output appears whole, so none is written to the standard output. Name a file.")
     try:
         mode = os.stat(path).st_mode
     except OSError:  # nothing is there, or its opening says what is wrong

@@ -42,7 +42,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dkernel.data.rejected_rows import csv_of_files, rows_of_csv, to_csv
-from dkernel.data.store import Store, is_url, locate, open_filesystem
+from dkernel.data.store import Store, is_url, locate, open_filesystem, plain_path
 from dkernel.data.writers.atomic import (
     check_no_device,
     explain_os_errors,
@@ -89,9 +89,11 @@ class Destination:
     """
 
     def __init__(self, path: str | os.PathLike[str], overwrite: bool = False, partition_by: Sequence[str] = ()) -> None:
-        text = os.fspath(path).removeprefix("file://")
+        text = plain_path(path)
         if is_url(text):
             open_filesystem(text)  # refuses what no file system takes
+        else:
+            check_no_device(text)
         # The target of a link, so that staging lies on the file system of the output itself.
         self.beside, self.name = locate(text.rstrip("/") if is_url(text) else Path(text).resolve())
         self.path, self.overwrite = self.beside.path(self.name), overwrite
@@ -106,7 +108,6 @@ class Destination:
         self.manifest_name = "_manifest.json" if self.format.folder else f".{self.name}.manifest.json"
 
     def _check_on_disk(self, path: Path) -> None:
-        check_no_device(path)
         if not path.parent.is_dir():
             raise DataError(f"{path}: the folder {path.parent} is not there. Make it, or choose another place.")
         if path.exists() and path.is_dir() != (self.format.folder or self.format.ending == ".zarr"):
