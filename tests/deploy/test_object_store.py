@@ -76,6 +76,16 @@ def test_a_job_of_a_cluster_lives_in_the_store(store, model):
     assert sorted(system.ls("bucket/jobs", detail=False)) == [f"bucket/jobs/{n}" for n in ("m", "m.log", "m.run.json")]
 
 
+def test_the_object_that_stands_for_a_folder_is_no_data(store, model):
+    group, system = store
+    assert model
+    system.put(str(group.folder / "new"), "bucket/marked", recursive=True)
+    for name in ("new", "marked"):
+        score(group, f"of-{name}", f"{BUCKET}/{name}", f"of-{name}.parquet")
+        system.pipe_file("bucket/marked/", b"")  # as the console of S3 makes it
+    assert (group.folder / "of-new.parquet").read_bytes() == (group.folder / "of-marked.parquet").read_bytes()
+
+
 def test_a_model_of_a_store_s_data_on_workers_is_that_of_the_same_files(store, model):
     group, system = store
     with cluster(group) as file:
