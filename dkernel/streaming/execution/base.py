@@ -94,8 +94,8 @@ def may_pass(error: BaseException) -> bool:
 
     Examples
     --------
-    >>> may_pass(ConnectionResetError()), may_pass(FileNotFoundError()), may_pass(ValueError())
-    (True, False, False)
+    >>> may_pass(ConnectionResetError()), may_pass(StoreError("s3://b")), may_pass(FileNotFoundError())
+    (True, True, False)
     """
     if not isinstance(error, OSError):
         return isinstance(error, StoreError)
