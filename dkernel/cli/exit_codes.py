@@ -15,8 +15,8 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -41,7 +41,8 @@ from dkernel.streaming.execution.failures import RefusedWorkerError
 
 BAD_DATA, AGAIN = 65, 75  # the numbers of sysexits.h: EX_DATAERR, EX_TEMPFAIL
 ASKED = 3.0  # seconds in which a checkpoint says what it holds: a run that is stopped has GRACE seconds
-GRACE = 8.0  # seconds after SIGTERM in which a run with a checkpoint ends; job schedulers kill after 10 or 30
+GRACE = 8.0  # seconds after a signal in which a run ends; job schedulers kill after 10 or 30
+_SOON = 0.01  # seconds from a signal that was lost to the next
 
 # The first type that fits decides. An invalid recipe or combination needs other options.
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
@@ -87,6 +88,8 @@ def exit_code(error: BaseException) -> int:
 
 class ExitCodeCommand(Grouped):
     """A command whose errors end in an exit code and one message instead of a traceback."""
+
+    when_stopped = "stopped by {}; nothing was written."
 
     def invoke(self, ctx: click.Context) -> Any:
         checkpoint = ctx.params.get("checkpoint") is not None
@@ -182,9 +185,9 @@ def _describe_checkpoint(checkpoint: str) -> str:
 def _message(error: BaseException, ctx: click.Context) -> str:
     if isinstance(error, KeyboardInterrupt | Stopped):
         number = "SIGINT" if isinstance(error, KeyboardInterrupt) else "SIGTERM"
-        checkpoint = ctx.params.get("checkpoint")
-        saved = "nothing was written" if checkpoint is None else _describe_checkpoint(checkpoint)
-        return f"stopped by {number}; {saved}."
+        if (checkpoint := ctx.params.get("checkpoint")) is not None:
+            return f"stopped by {number}; {_describe_checkpoint(checkpoint)}."
+        return getattr(ctx.command, "when_stopped", ExitCodeCommand.when_stopped).format(number)
     if isinstance(error, RecipeError | UnsupportedError | MemoryBudgetError | DataError):
         return in_options(str(error), ctx.command)
     if isinstance(error, DKernelError):
@@ -203,30 +206,55 @@ def _message(error: BaseException, ctx: click.Context) -> str:
 
 @contextmanager
 def _signals(stopped: type[Stopped]) -> Iterator[None]:
-    """The first SIGINT or SIGTERM unwinds the stack, closing clusters and staging; the second kills."""
+    """The first SIGINT or SIGTERM unwinds the stack, closing clusters and staging; the second kills.
+
+    Python drops what a handler raises while a finalizer or a callback of a weak reference runs, and tells its hook of
+    that: the hook sends the signal again. If code catches the exception, the deadline ends the process.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    raised: dict[int, BaseException] = {}
+    sent: list[threading.Timer] = []
+    main, tell = threading.get_ident(), sys.unraisablehook
 
     def stop(number: int, _: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)
-        raise KeyboardInterrupt if number == signal.SIGINT else stopped
+        raised[number] = KeyboardInterrupt() if number == signal.SIGINT else stopped()
+        raise raised[number]
+
+    def send_again(dropped: Any) -> None:
+        for number, error in raised.items():
+            if dropped.exc_value is error:
+                signal.signal(number, stop)
+                sent.append(threading.Timer(_SOON, signal.pthread_kill, (main, number)))
+                sent[-1].start()
+                return
+        tell(dropped)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    sys.unraisablehook = send_again
     try:
-        with _deadline() if stopped is Paused else nullcontext():
+        with _deadline({signal.SIGINT: KeyboardInterrupt(), signal.SIGTERM: stopped()}):
             yield
     finally:
+        for timer in sent:
+            timer.cancel()
+        sys.unraisablehook = tell
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 @contextmanager
-def _deadline() -> Iterator[None]:
-    """Ends the process GRACE seconds after SIGTERM, whatever it is busy with: the checkpoint on the disk is whole.
+def _deadline(errors: Mapping[signal.Signals, BaseException]) -> Iterator[None]:
+    """Ends the process GRACE seconds after a signal, whatever it is busy with: what lies on the disk is whole.
 
     Python calls a handler when the main thread is between two of its instructions, which a long call of BLAS puts off;
     the number of the signal is written to a pipe at once.
+
+    Parameters
+    ----------
+    errors : signal -> what it raises, which has the exit code
     """
     read, write = os.pipe()
     os.set_blocking(write, False)
@@ -234,9 +262,11 @@ def _deadline() -> Iterator[None]:
 
     def watch() -> None:
         while numbers := os.read(read, 64):
-            if signal.SIGTERM in numbers and not over.wait(GRACE):
-                os.write(2, b"dkernel: stopped by SIGTERM. Continue with --resume, from what the checkpoint holds.\n")
-                os._exit(AGAIN)
+            for number, error in errors.items():
+                if number in numbers and not over.wait(GRACE):
+                    how = " Continue with --resume, from what the checkpoint holds." * isinstance(error, Paused)
+                    os.write(2, f"dkernel: stopped by {number.name}.{how}\n".encode())
+                    os._exit(exit_code(error))
 
     thread = threading.Thread(target=watch, name="dkernel-deadline", daemon=True)
     before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)

@@ -56,11 +56,12 @@ def _row(path: str) -> dict[str, Any]:
     except DataError:  # one bad record hides no other
         record = {"status": "damaged"}
     dead = not is_over(record) and is_stale(record)
-    state = record.get("progress")
+    began = record["status"] == "running" or "progress" in record
+    progress = record["error"].splitlines()[0] if record.get("error") else None
     return {
         "job": mask_urls(path).removesuffix(".run.json"),
         "status": "dead" if dead else record["status"],
         "exit_code": record.get("exit_code"),
         "started": record.get("started"),
-        "progress": record["error"].splitlines()[0] if record.get("error") else state and format_progress(state),
+        "progress": progress or (format_progress(record.get("progress", {})) if began else None),
     }

@@ -15,7 +15,11 @@ from dkernel.cli.options import READ, debug_option, patience_option, setting
 from dkernel.cli.say import say
 
 
-@click.command("watch", cls=ExitCodeCommand, short_help="Follow a job that was started elsewhere.")
+class _WatchCommand(ExitCodeCommand):
+    when_stopped = "no longer watching; the job goes on"
+
+
+@click.command("watch", cls=_WatchCommand, short_help="Follow a job that was started elsewhere.")
 @click.argument("run", type=READ, metavar="RUN")
 @setting("--json", is_flag=True, help="Print the last record as one JSON object.")
 @setting("-q", "--quiet", is_flag=True, help="Print only how it ended.")
@@ -55,7 +59,8 @@ class _Screen:
 
     def __init__(self, quiet: bool) -> None:
         self.terminal, self.quiet = sys.stderr.isatty(), quiet
-        self.phase = ""
+        self.phase: str | None = None
+        self.dashboard = None
         self.shown = -1e9
         self.drawn = 0
         self.begun = False
@@ -68,21 +73,20 @@ class _Screen:
         if not self.begun:
             self.begun = True
             self.line(f"process {record.get('pid')} on {record.get('host')}, since {record.get('started')}")
-        if "dashboard" in record and self.phase == "":
-            self.line(f"dashboard: {record['dashboard']}")
-        state = record.get("progress")
-        if not state:
-            return
+        if record.get("dashboard") not in (None, self.dashboard):
+            self.dashboard = record["dashboard"]
+            self.line(f"dashboard: {self.dashboard}")
+        state = record.get("progress", {})
         text, now = format_progress(state), time.monotonic()
         if self.terminal:
             text = text[: shutil.get_terminal_size().columns - 1]
             sys.stderr.write("\r" + text.ljust(self.drawn))
             sys.stderr.flush()
             self.drawn = len(text)
-        elif state["phase"] != self.phase or now - self.shown >= LOG_EVERY:
+        elif state.get("phase", "") != self.phase or now - self.shown >= LOG_EVERY:
             self.shown = now
             self.line(text)
-        self.phase = state["phase"]
+        self.phase = state.get("phase", "")
 
     def line(self, text: str) -> None:
         self.clear()

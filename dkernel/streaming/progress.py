@@ -213,9 +213,7 @@ class Progress:
         width = shutil.get_terminal_size().columns - 1
         share = min(1.0, self._rows / self._total) if self._total else 0.0
         full = int(share * BAR_WIDTH)
-        text = f"[{'#' * full}{'.' * (BAR_WIDTH - full)}] {escape_controls(format_progress(self._state(seconds)))}"[
-            :width
-        ]
+        text = f"[{'#' * full}{'.' * (BAR_WIDTH - full)}] {format_progress(self._state(seconds))}"[:width]
         self._write("\r" + text.ljust(self._drawn))
         self._drawn = len(text)
 
@@ -248,7 +246,11 @@ def format_progress(state: Mapping[str, Any], ended: bool = False) -> str:
     'survey: 500 of 1,000 rows (50 %), 250 rows/s, 2.0 s left'
     >>> format_progress({"phase": "prepare", "rows": 0, "total_rows": None, "seconds": 12.0})
     'prepare: 12 s so far'
+    >>> format_progress({})  # before the first phase
+    'starting'
     """
+    if not state:
+        return "starting"
     done, total, seconds = state["rows"], state["total_rows"], state["seconds"]
     rows = f"{done:,}"
     if total is not None and (not ended or done != total):
@@ -264,7 +266,7 @@ def format_progress(state: Mapping[str, Any], ended: bool = False) -> str:
     parts += [f"{name} {_figure(name, value)}" for name, value in state.items() if name not in _PLACED_PARTS]
     if state.get("seconds_left") is not None and not ended:
         parts.append(f"{_duration(state['seconds_left'])} left")
-    return f"{state['phase']}: " + ", ".join(parts)
+    return escape_controls(f"{state['phase']}: " + ", ".join(parts))
 
 
 def _figure(name: str, value: Any) -> str:

@@ -1,6 +1,7 @@
 import json
 import resource
 import signal
+import subprocess
 import sys
 import warnings
 from functools import partial
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 from dkernel import errors
 from dkernel.cli.exit_codes import ExitCodeCommand, Paused, Stopped, exit_code
 from dkernel.streaming.execution.failures import RefusedWorkerError
+from tests.processes import environment
 
 
 def job(action):
@@ -140,3 +142,66 @@ def test_a_limit_of_addresses_too_small_for_the_libraries(data, shell):
     done = shell(*job, preexec_fn=partial(resource.setrlimit, resource.RLIMIT_AS, (limit, limit)), timeout=60)
     assert done.returncode == 1
     assert "may have 300 MiB of addresses (RLIMIT_AS, `ulimit -v`)" in done.stderr
+
+
+LOST = """
+import signal, time, weakref
+import click
+from dkernel.cli import exit_codes as exits
+
+class Owner:
+    pass
+
+class Finalized:
+    def __del__(self):
+        signal.raise_signal(signal.{number})
+
+def finalizer():
+    Finalized()
+
+def callback():
+    owner = Owner()
+    owner.reference = weakref.ref(owner, lambda _: signal.raise_signal(signal.{number}))
+    reference, owner = owner.reference, None
+
+def caught():
+    exits.GRACE = 0.2
+    try:
+        signal.raise_signal(signal.{number})
+    except BaseException:
+        pass
+
+@click.command(cls=exits.ExitCodeCommand)
+@click.option("--checkpoint")
+def lossy(checkpoint):
+    {swallow}()
+    while True:  # a run that goes on
+        time.sleep(0.01)
+
+lossy(prog_name="lossy")
+"""
+
+
+@pytest.mark.parametrize("checkpoint", [[], ["--checkpoint", "c"]], ids=["", "checkpoint"])
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.parametrize("swallow", ["finalizer", "callback", "caught"])
+def test_a_signal_whose_exception_is_lost_ends_the_run(swallow, number, code, checkpoint, tmp_path):
+    script = LOST.format(swallow=swallow, number=number)
+    words = [sys.executable, "-c", script, *checkpoint]
+    given = {"capture_output": True, "text": True, "timeout": 120, "check": False, "cwd": tmp_path}
+    done = subprocess.run(words, env=environment(), **given)
+    assert done.returncode == (75 if checkpoint and number == "SIGTERM" else code), done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert f"stopped by {number}" in done.stderr
+
+
+def test_what_else_a_finalizer_raises_is_told_as_before(monkeypatch):
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda dropped: told.append(dropped.exc_value))
+
+    class Broken:
+        def __del__(self):
+            raise ValueError("of a finalizer")
+
+    assert CliRunner().invoke(job(lambda: Broken() and None)).exit_code == 0
+    assert list(map(str, told)) == ["of a finalizer"]

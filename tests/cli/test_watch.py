@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from dkernel.cli.diagnostics.follow import find_record, follow
 from tests.cli.conftest import FEATURES, begin
+from tests.processes import DKERNEL, environment
 
 RUNNING = {"status": "running", "exit_code": None, "host": "elsewhere", "pid": 1, "started": "then", "updated": "1"}
 STATE = {"phase": "pass 1/2", "pass": "1/2", "rows": 500, "total_rows": 1000, "seconds": 2.0,
@@ -168,3 +170,31 @@ def test_a_dead_job_has_the_seconds_until_its_last_record(run, tmp_path):
     write(tmp_path / "m.run.json", started="2026-01-01T10:00:00.000+00:00", updated="2026-01-01T10:01:30.500+00:00")
     said = run("watch", str(tmp_path / "m.run.json"), "--patience", "0.1", "--quiet")
     assert "dead after 90.5 s" in said.stdout
+
+
+def test_what_a_job_that_starts_says_is_said_once(run_to, tmp_path, monkeypatch):
+    path = tmp_path / "m.run.json"
+    begun = {"dashboard": "http://host:8787/status", "progress": {}}
+    write(path, **begun)
+    assert run_to("jobs", tmp_path).stdout.split()[-1] == "starting"
+    steps = iter([*({**begun, "updated": str(i)} for i in range(2, 9)), {**begun, "updated": "9", "progress": STATE},
+                  {**begun, "updated": "10", "status": "done", "exit_code": 0}])  # fmt: skip
+    monkeypatch.setattr("dkernel.cli.diagnostics.follow.time.sleep", lambda _: write(path, **next(steps)))
+    lines = run_to("watch", tmp_path / "m").stderr.splitlines()
+    assert lines[1:3] == ["dashboard: http://host:8787/status", "starting"]
+    assert [line.partition(":")[0] for line in lines[3:]] == ["pass 1/2"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_who_stops_watching_is_told_that_the_job_goes_on(number, code, tmp_path):
+    write(tmp_path / "m.run.json", progress=STATE)
+    given = {"env": environment(), "cwd": tmp_path, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([*DKERNEL, "watch", "m", "--patience", "300"], **given)
+    assert process.stderr.readline().startswith("process 1 on elsewhere")
+    process.send_signal(number)
+    said = process.communicate(timeout=120)
+    assert (process.returncode, said[0], said[1].splitlines()[-1]) == (
+        code,
+        "",
+        "dkernel watch: no longer watching; the job goes on",
+    )
