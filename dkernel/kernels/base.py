@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.kernels.inputs import as_any, as_numbers, as_objects, one_of_each
 from dkernel.kernels.landmark_columns.base import LandmarkColumns, PlainColumns
 from dkernel.kernels.landmark_columns.wide import WideColumns
-from dkernel.kernels.parameters import is_number
+from dkernel.kernels.parameters import check_arguments, is_number
 from dkernel.kernels.spectra import laws
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.rows import result_dtype, wide
@@ -48,6 +48,11 @@ class Kernel(ABC):
     parameters are, hashable, picklable, and `repr(k)` is the expression that makes k again. `k1 + k2`, `k1 * k2`,
     `c * k` and `k.on(columns)` are kernels. `k(x, z)` of two single rows is a number.
 
+    Parameters
+    ----------
+    *args, **named
+        Those of the kernel: the base class refuses others.
+
     See Also
     --------
     FunctionKernel : A kernel of a plain function, without a class.
@@ -57,6 +62,11 @@ class Kernel(ABC):
     # numpy scalars must leave `c * k` to the kernel instead of making an object array of it.
     __array_ufunc__ = None
     _algebra: ClassVar[dict[str, Callable[..., Kernel]]] = {}
+
+    def __new__(cls, *args: Any, **named: Any) -> Self:
+        if args or named:  # a copy is made of nothing, and gets its state later
+            check_arguments(cls, args, named)
+        return super().__new__(cls)
 
     def __init_subclass__(cls, operator: str | None = None, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dkernel.errors import DataError
 from dkernel.kernels.base import Kernel
-from dkernel.kernels.registry import fill_name
+from dkernel.kernels.registry import fill_name, know_function
 from dkernel.numerics.array_types import F64
 
 __all__ = ["FeatureMapKernel", "FunctionKernel"]
@@ -28,6 +28,10 @@ class OfFunction(Kernel):
 
     def __post_init__(self) -> None:
         fill_name(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        know_function(state["name"], state["function"])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"

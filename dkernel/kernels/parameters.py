@@ -3,8 +3,9 @@
 Plain Python numbers, because a kernel's text is its stored form and the text of a numpy scalar is not an expression.
 """
 
+import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -82,3 +83,23 @@ def per_column(
         row = finite_numbers(owner, name, value)
         return tuple(change(positive(owner, f"{name}[{i}]", v)) for i, v in enumerate(row))
     return change(positive(owner, name, value))
+
+
+def check_arguments(cls: type, args: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Refuse arguments that a kernel does not take, by the words that its text is refused with."""
+    try:
+        inspect.signature(cls).bind(*args, **named)
+    except TypeError:
+        raise refuse_arguments(cls, args, named) from None
+
+
+def refuse_arguments(cls: type, args: Sequence[Any], named: Mapping[str, Any]) -> RecipeError:
+    """The refusal of arguments with which a kernel cannot be made."""
+    parameters = list(inspect.signature(cls).parameters)
+    for name in named:
+        if name not in parameters:
+            return RecipeError(f"{cls.__name__} has no parameter {name!r}.{nearest_name(name, parameters)}")
+    given = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in named.items())])
+    return RecipeError(
+        f"{cls.__name__} cannot be made from ({given}); its parameters are: {', '.join(parameters) or 'none'}."
+    )

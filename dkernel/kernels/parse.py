@@ -6,13 +6,15 @@ The text is read as Python syntax and walked over a short list of allowed nodes;
 import ast
 import inspect
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from dkernel.errors import RecipeError
 from dkernel.kernels import additive, dot, functions, radial, stationary, strings_and_sets, transforms
 from dkernel.kernels.base import Kernel
-from dkernel.kernels.parameters import is_number
-from dkernel.kernels.registry import UnregisteredError, registered_class
+from dkernel.kernels.of_scikit_learn import explain_kernel
+from dkernel.kernels.parameters import is_number, refuse_arguments
+from dkernel.kernels.registry import UnregisteredError, explain_name, registered_class
 from dkernel.numerics.validation import nearest_name
 
 LONGEST_TEXT = 200_000  # a sum of thousands of kernels; longer texts are attacks on the parser
@@ -48,12 +50,12 @@ def kernel_names() -> tuple[str, ...]:
     return tuple(_CLASSES)
 
 
-def parse(text: str | Kernel) -> Kernel:
-    """Make the kernel that a text describes; a kernel is returned as it is.
+def parse(text: str | Kernel | Callable[..., Any]) -> Kernel:
+    """Make the kernel that a text describes, or the one of a function; a kernel is returned as it is.
 
     Parameters
     ----------
-    text : str or Kernel
+    text : str, Kernel or callable
         A name in any case ("gaussian", "rbf", "Laplacian"), a name with its parameters, or sums, products and positive
         multiples of these, with parentheses.
 
@@ -80,11 +82,10 @@ def parse(text: str | Kernel) -> Kernel:
     """
     if isinstance(text, Kernel):
         return text
+    if type(text).__module__ == "sklearn.gaussian_process.kernels":
+        raise RecipeError(f"{text!r} is a kernel of scikit-learn. {explain_kernel(text)}")
     if callable(text) and not isinstance(text, type):
-        raise RecipeError(
-            "A kernel was given as a function. Register it under a name, as @dkernel.register('own') does, and use "
-            "FunctionKernel('own'): a model file holds the name, and no code."
-        )
+        return functions.FunctionKernel(text)
     if not isinstance(text, str):
         raise RecipeError(f"A kernel was given as {text!r}; a kernel or its text is needed. {_EXAMPLE}")
     if len(text) > LONGEST_TEXT:
@@ -175,22 +176,15 @@ class _Reader:
         close = nearest_name(name.lower(), list(_CLASSES))
         hint = close if "mean" in close else nearest_name(name, known)
         advice = "" if "mean" in hint else " A class of your own is registered first: --import MODULE."
-        if name.lower() in _OF_SCIKIT_LEARN:
-            hint, advice = f" {_OF_SCIKIT_LEARN[name.lower()]}", ""
+        if known_as := _OF_SCIKIT_LEARN.get(name.lower()) or explain_name(name):
+            hint, advice = f" {known_as.strip()}", ""
         raise UnregisteredError(f"There is no kernel {_short(name)} (in {_short(self._text)}).{hint}{advice}")
 
     def _make(self, cls: type[Kernel], args: list[Any], named: dict[str, Any]) -> Kernel:
-        parameters = list(inspect.signature(cls).parameters)
-        for name in named:
-            if name not in parameters:
-                raise RecipeError(f"{cls.__name__} has no parameter {name!r}.{nearest_name(name, parameters)}")
         try:
             return cls(*args, **named)
         except TypeError:
-            listed = ", ".join(parameters) or "none"
-            raise RecipeError(
-                f"{cls.__name__} cannot be made from {_arguments(args, named)}; its parameters are: {listed}."
-            ) from None
+            raise refuse_arguments(cls, args, named) from None
 
     def _refuse(self, node: ast.AST) -> RecipeError:
         part = _short(ast.unparse(node))
@@ -198,8 +192,3 @@ class _Reader:
             f"The kernel {_short(self._text)} holds {part}; names of kernels, numbers, words in quotes, "
             f"lists of these, +, *, .on(columns), parentheses and parameters are allowed. {_EXAMPLE}"
         )
-
-
-def _arguments(args: list[Any], named: dict[str, Any]) -> str:
-    """The arguments of a call as they were written."""
-    return "(" + ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in named.items())]) + ")"

@@ -1,17 +1,21 @@
 """Names of the user's functions, by which the text of a kernel and a model file refer to them.
 
-No function is ever stored. A process that reads such a text must register the function first.
+No function is ever stored. A process that reads such a text must register the function first. A function that nobody
+registers gets a name that no other process gives: texts of this run read back, and no model file holds it.
 """
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from dkernel.errors import RecipeError
 from dkernel.numerics.validation import nearest_name
 
 Registered = TypeVar("Registered", bound=Callable[..., Any])
 
-UNREGISTERED = " (not registered)"
+_NOT_REGISTERED = " (not registered, "
+_OF_THIS_PROCESS = uuid4().hex[:8]
 
 
 class UnregisteredError(RecipeError):
@@ -19,6 +23,7 @@ class UnregisteredError(RecipeError):
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
+_NAMELESS: dict[str, Callable[..., Any]] = {}
 
 
 def register(name: str, function: Any = None) -> Any:
@@ -83,23 +88,49 @@ def registered_class(name: str) -> type | None:
 def fill_name(kernel: Any) -> None:
     """Fill the fields `function` and `name` of a kernel of a function: a text is looked up, a function gets its name.
 
-    A function that is not registered has a name that is not either, so that no text reads back as something else.
+    A function that is not registered has a name of this process, so that no text reads back as something else.
     """
     function, name = kernel.function, kernel.name
     if isinstance(function, str):
         name = function
-        if name not in _FUNCTIONS:
-            name = name.removesuffix(UNREGISTERED)
+        if name not in _FUNCTIONS | _NAMELESS:
+            name = name.partition(_NOT_REGISTERED)[0]
             raise UnregisteredError(
                 f"{type(kernel).__name__} was given the name {name!r}, and no function is registered under it."
                 f"{nearest_name(name, list(_FUNCTIONS))} Say dkernel.register({name!r}, function) first, or name the "
                 "module that says it: --import MODULE. A text and a model file hold the name alone."
             )
-        function = _FUNCTIONS[name]
+        function = (_FUNCTIONS | _NAMELESS)[name]
     elif not callable(function):
         raise RecipeError(f"{type(kernel).__name__} was given {function!r}; a function or its name is needed.")
     elif name is None:
         known = [key for key, value in _FUNCTIONS.items() if value is function]
-        name = known[0] if known else f"{getattr(function, '__name__', type(function).__name__)}{UNREGISTERED}"
+        name = known[0] if known else _name_function(function)
     object.__setattr__(kernel, "function", function)
     object.__setattr__(kernel, "name", str(name))
+
+
+def is_registered(name: str) -> bool:
+    """True for the name of a kernel's function that other processes can have."""
+    return _NOT_REGISTERED not in name
+
+
+def know_function(name: str, function: Callable[..., Any]) -> None:
+    """Let texts of another process name a function that came from there, and is not registered."""
+    if not is_registered(name):
+        _NAMELESS.setdefault(name, function)
+
+
+def explain_name(name: str) -> str:
+    """What to write for a function whose name was taken for that of a kernel; nothing where it is none."""
+    return f" {name!r} is a registered function: write FunctionKernel({name!r})." if name in _FUNCTIONS else ""
+
+
+def _name_function(function: Callable[..., Any]) -> str:
+    """The name of a function that is not registered; another one for each function."""
+    own = getattr(function, "__name__", type(function).__name__)
+    for number in count(1):
+        name = f"{own}{_NOT_REGISTERED}{_OF_THIS_PROCESS}-{number})"
+        if _NAMELESS.setdefault(name, function) is function:
+            return name
+    raise AssertionError

@@ -20,7 +20,8 @@ from dkernel.data.schema import ColumnSchema, make_schema
 from dkernel.errors import ModelFileError
 from dkernel.features import Scaling, map_from
 from dkernel.kernels import Kernel, Selection
-from dkernel.kernels.registry import UnregisteredError
+from dkernel.kernels.functions import OfFunction
+from dkernel.kernels.registry import UnregisteredError, is_registered
 from dkernel.losses.calibration import CALIBRATIONS
 from dkernel.losses.predictive_variance import Variance
 from dkernel.model.conformal import Conformal
@@ -102,6 +103,14 @@ def save(model: Any, path: str | os.PathLike[str]) -> str:
             "KernelRegressor, KernelPerceptron, OneClassSVM, KernelKMeans or Tuner."
         )
     _check_shapes(model, "This model")
+    for part in _kernel_parts(model.map.kernel):
+        if isinstance(part, OfFunction) and not is_registered(str(part.name)):
+            own = getattr(part.function, "__name__", "own")
+            raise ModelFileError(
+                f"This model has the kernel {part!r}. A model file holds the name of a function and no code, and this "
+                f"function has none: say dkernel.register({own if own.isidentifier() else 'own'!r}, function) before "
+                "the fit."
+            )
     return write_tensors(path, _to_document(model), _collect_arrays(model))
 
 

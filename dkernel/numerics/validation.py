@@ -100,6 +100,7 @@ _CALLED_ELSEWHERE = {
     "kmeans": "k-means kmeans++",
     "leverage": "rls",
     "standard": "standardize zscore",
+    "sigma": "length_scale lengthscale bandwidth",
     "minmax": "min-max",
     "none": "off false",
     "float64": "double",

@@ -2,13 +2,19 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 
+import dask.array as da
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from dkernel.errors import DataError, RecipeError
+import dkernel
+from dkernel.errors import DataError, ModelFileError, RecipeError
 from dkernel.kernels import FeatureMapKernel, FunctionKernel, Gaussian, Kernel, is_psd, parse, register
 from tests.kernels.catalogue import squares, sum_of_minima
+from tests.processes import environment
 
 X = np.random.default_rng(0).standard_normal((70, 3))
 
@@ -25,15 +31,15 @@ def test_a_registered_name_is_the_text():
     assert pickle.loads(pickle.dumps(k)) == copy.deepcopy(k) == k
 
 
-def test_a_function_without_a_name_is_used_and_not_read_back():
+def test_a_function_without_a_name_is_read_back_in_this_process():
     k = FunctionKernel(largest)
-    assert repr(k) == "FunctionKernel('largest (not registered)')"
-    assert pickle.loads(pickle.dumps(k)) == k
-    with pytest.raises(RecipeError, match=r"register\('largest', function\)"):
-        parse(repr(k))
+    assert repr(k).startswith("FunctionKernel('largest (not registered, ")
+    assert pickle.loads(pickle.dumps(k)) == k == parse(repr(k)) == parse(largest)
+    script = f"from dkernel.kernels import parse; parse({repr(k)!r})"
+    elsewhere = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True)
+    assert "register('largest', function)" in elsewhere.stderr
     register("largest", np.minimum)
-    with pytest.raises(RecipeError, match="register"):  # another function of that name is not it
-        parse(repr(FunctionKernel(largest)))
+    assert parse(repr(FunctionKernel(largest))).function is largest  # another function of that name is not it
     register("largest", largest)
     assert parse(repr(FunctionKernel(largest))) == FunctionKernel(largest)
 
@@ -112,3 +118,39 @@ def test_kernels_have_no_witness():
         assert str(found).startswith("positive semi-definite on these 70 rows")
     with pytest.raises(DataError, match="no rows"):
         is_psd("linear", X[:0])
+
+
+def test_two_functions_of_one_name_are_two():
+    first, second = (lambda A, B, c=c: c * (A @ B.T) for c in (1.0, 2.0))
+    assert repr(parse(first)) != repr(parse(second))
+    X = np.ones((1, 2))
+    assert [parse(repr(parse(each)))(X, X).item() for each in (first, second)] == [2.0, 4.0]
+
+
+def test_a_function_is_a_kernel_of_a_fit_and_no_file_holds_it(tmp_path):
+    X = np.random.default_rng(0).normal(size=(200, 2))
+
+    def near(A, B):
+        return np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=-1))
+
+    machine = dkernel.KernelRegressor(near, n_components=32).fit(X, X[:, 0])
+    assert machine.score(X, X[:, 0]) > 0.5
+    assert clone(machine).fit(X, X[:, 0]).model_.recipe.kernel == machine.model_.recipe.kernel
+    with pytest.raises(ModelFileError, match=r"say dkernel.register\('near', function\) before the fit"):
+        dkernel.save(machine, tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_processes_of_a_cluster_have_it_too(shared_cluster):
+    from distributed import Client
+
+    X = da.from_array(np.random.default_rng(0).normal(size=(3000, 2)), chunks=(1000, 2))
+    asked = {"n_components": 32, "solver": "psgd", "local": "cells", "passes": 2}
+    here, there = (
+        dkernel.KernelClassifier(lambda A, B: np.minimum(A, 0.0) @ np.minimum(B, 0.0).T + A @ B.T, **asked)
+        for _ in range(2)
+    )
+    here.fit(X, X[:, 0] > 0)
+    with Client(shared_cluster):
+        there.fit(X, X[:, 0] > 0)
+    np.testing.assert_array_equal(here.decision_function(X[:10]), there.decision_function(X[:10]))

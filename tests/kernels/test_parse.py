@@ -1,8 +1,10 @@
 """The text form of kernels: what is read, and that nothing else is."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.gaussian_process import kernels as gaussian_processes
 
 from dkernel.errors import RecipeError
 from dkernel.kernels import (
@@ -16,7 +18,9 @@ from dkernel.kernels import (
     PowerSeries,
     kernel_names,
     parse,
+    register,
 )
+from dkernel.kernels.parse import _CLASSES
 from tests.combinations import examples
 
 
@@ -67,7 +71,9 @@ def test_names():
         ("sigmoid", "not positive semi-definite; use Gaussian"),
         ("cosine", r"Use Normalized\(Linear\(\)\)"),
         ("precomputed", "takes rows, not their Gram matrix"),
-        (lambda X, Z: X @ Z.T, r"Register it .* FunctionKernel\('own'\)"),
+        (gaussian_processes.RBF(1.0), r"Write 'Gaussian\(sigma=1.0\)'"),
+        (gaussian_processes.WhiteKernel(), "is a kernel of scikit-learn"),
+        ("Gaussian(length_scale=1)", r"has no parameter 'length_scale'. Did you mean 'sigma'\?"),
         ("Gaussian(gama=1)", "no parameter 'gama'. Did you mean 'gamma'"),
         ("Gaussian(gamma=-1)", "above 0"),
         ("Gaussian(gamma=1e999)", "finite"),
@@ -196,3 +202,38 @@ def test_any_text_is_a_kernel_or_a_recipe_error(text):
     except RecipeError:
         return
     assert parse(repr(k)) == k
+
+
+def test_a_registered_function_is_no_kernel_by_its_bare_name():
+    register("tests_of_texts", lambda X, Z: X @ Z.T)
+    with pytest.raises(RecipeError, match=r"write FunctionKernel\('tests_of_texts'\)"):
+        parse("tests_of_texts")
+
+
+@pytest.mark.parametrize("cls", [cls for cls in _CLASSES.values() if cls.__module__ != "dkernel.kernels.functions"])
+@pytest.mark.parametrize("wrong", [((), {"length_scal": 1.0}), ((1,) * 9, {})])
+def test_python_and_text_refuse_arguments_alike(cls, wrong):
+    args, named = wrong
+    text = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in named.items())])
+    said = []
+    for make in (lambda: cls(*args, **named), lambda: parse(f"{cls.__name__}({text})")):
+        with pytest.raises(RecipeError, match=cls.__name__) as caught:
+            make()
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
+OF_SCIKIT_LEARN = [
+    gaussian_processes.RBF([0.5, 2.0]),
+    2.0 * gaussian_processes.RBF(0.7) + gaussian_processes.Matern(2.0, nu=2.5),
+    0.5 * (gaussian_processes.RationalQuadratic(1.5, 0.5) + gaussian_processes.DotProduct(2.0)),
+]
+
+
+@pytest.mark.parametrize("theirs", OF_SCIKIT_LEARN, ids=str)
+def test_what_to_write_for_a_kernel_of_scikit_learn_has_its_values(theirs):
+    X = np.random.default_rng(0).normal(size=(5, 2))
+    with pytest.raises(RecipeError) as caught:
+        parse(theirs)
+    ours = parse(str(caught.value).split("'")[1])
+    np.testing.assert_allclose(ours(X, X), theirs(X), rtol=1e-12)
