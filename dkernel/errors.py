@@ -233,7 +233,7 @@ class DKernelWarning(_Masked, UserWarning):
 
 
 class UnknownCategoriesWarning(DKernelWarning):
-    """More than half of the values of a column are categories that training never saw."""
+    """Categories that training never saw: more than half of a column to score, or any among rows to learn."""
 
 
 class ConstantLabelWarning(DKernelWarning):
@@ -241,7 +241,7 @@ class ConstantLabelWarning(DKernelWarning):
 
 
 class DriftWarning(DKernelWarning):
-    """A column of rows to score has other values than in training."""
+    """A column of rows to score, or to learn after a fit, has other values than in training."""
 
 
 class ConvergenceWarning(DKernelWarning):

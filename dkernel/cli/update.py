@@ -34,12 +34,14 @@ def update_command(ctx: click.Context, /, **values: Any) -> None:
     """
 
     def change(model: Any, progress: Any, executor: Any) -> tuple[Any, Any, dict[str, Any]]:
+        from dkernel.inference.drift import find_learned_drift, measure_moments
         from dkernel.training.update import MOST_OLD, rows_in, update_model
 
         progress.phase("read new rows")
         source = open_labelled(values, model, executor)
         new, unseen = rows_in(source, executor, model.reading)
         unseen.warn()
+        drifted = find_learned_drift(model, [measure_moments(model, [new])], unseen)
         old = None
         if values["old"]:
             old, _ = rows_in(open_labelled(values, model, executor, values["old"]), executor, model.reading, MOST_OLD)
@@ -47,12 +49,15 @@ def update_command(ctx: click.Context, /, **values: Any) -> None:
         model = update_model(model, new, executor, old)
         local = "no local stage" if model.local is None else model.local.kind
         facts = {"new": len(new.X), "rows": model.facts["rows"], "updates": model.facts["updates"], "local": local}
-        return model, source, facts | ({"filled": unseen.filled} if unseen.filled else {})
+        told = {"filled": unseen.filled, "drifted": drifted}
+        return model, source, facts | {name: found for name, found in told.items() if found}
 
     def describe(_: Any, facts: Mapping[str, Any]) -> Iterator[str]:
         from dkernel.data.encoding.unseen import describe_counts
+        from dkernel.inference.drift import describe as describe_drift
 
         yield f"{values['out']}: {facts['new']:,} new rows, {facts['rows']:,} in all, {facts['local']}"
         yield from describe_counts(facts.get("filled", {}))
+        yield from (f"other values than in training: {line}" for line in describe_drift(facts.get("drifted", {})))
 
     rewrite_model(ctx, values, change, describe)

@@ -17,16 +17,17 @@ from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.encoded_columns import reading_arguments
 from dkernel.data.schema import ColumnSchema
 from dkernel.errors import ConstantLabelWarning, DataError, RecipeError, UnsupportedError
+from dkernel.estimators.block_learning import BlockLearner
 from dkernel.estimators.coefficients import LinearCoefficients
 from dkernel.estimators.conformal import collect_conformal
 from dkernel.estimators.errors import NotThereError, check_callbacks, require_fitted
 from dkernel.estimators.groups import hold_out_groups
 from dkernel.estimators.parameters import NamedParameters
-from dkernel.estimators.partial_fit import Partial, check_classes, read_blocks, sort_classes
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction
 from dkernel.estimators.support_vectors import find_support, is_expansion
 from dkernel.estimators.validation import (
     draw_seed,
+    facts_of_targets,
     make_source,
     open_stream,
     parse_categorical,
@@ -52,17 +53,14 @@ from dkernel.streaming.row_weights import count_weighted, read_sample
 from dkernel.training.cautions import CONSTANT_LABEL
 from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.fit import Validation, train
-from dkernel.training.reopening import settle_dtype
-from dkernel.training.update import MOST_OLD, rows_in, update_model
 
 _OF_THE_RUN = ("checkpoint", "callbacks", "verbose")  # parameters that decide no result
 
 
-class KernelMachine(LinearCoefficients, NamedParameters):
+class KernelMachine(LinearCoefficients, BlockLearner, NamedParameters):
     """Base class of the classifier and the regressor, fitted by `dkernel.training.fit`."""
 
     _task: ClassVar[str]
-    _partial: Partial | None
     _finished: Any = None
     _importances: NDArray[np.float64] | None = None
     local: Any
@@ -147,7 +145,8 @@ class KernelMachine(LinearCoefficients, NamedParameters):
             )
         self._keep_support(X, source, result.model)
         self._keep_for_report(result, progress)
-        self._take(result.model, result.history, result.chosen)
+        model = replace(result.model, facts=result.model.facts | facts_of_targets(y))
+        self._take(model, result.history, result.chosen)
         self._warn_of_constants()
         self._warn_if_not_converged()
         return self
@@ -292,73 +291,6 @@ class KernelMachine(LinearCoefficients, NamedParameters):
         """Call every callback with a line of the history; True if one of them ends the passes."""
         return True in [callback(line) for callback in self.callbacks or ()]
 
-    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any, old: Any) -> Self:
-        fitted = hasattr(self, "model_")
-        if fitted and (self.model_.local is not None or self.model_.encoding is not None):
-            return self._update(X, y, classes, sample_weight, old)
-        if not fitted and parse_settings(self.local) is not None:
-            raise UnsupportedError(
-                f"local={self.local!r} is fitted to all rows at once, and partial_fit has a block of them. Use fit, or "
-                "local='none'."
-            )
-        before, self._finished = getattr(self, "_partial", None), None
-        recipe = self._recipe().replace(dtype=self._dtype_of(X)) if before is None else before.recipe
-        recipe = recipe.with_passes()
-        if before is None and fitted:
-            recipe = recipe.replace(dtype=self.model_.recipe.dtype)
-        if self._task == "regress":
-            classes = None
-        elif before is not None:
-            classes = check_classes(classes, before.classes)
-        else:
-            classes = check_classes(classes, self.model_.classes) if fitted else sort_classes(classes)
-        first = before is None and not fitted
-        if first:
-            refuse_reading(self, X)
-        # One row is a block too: a fit waits until there are more.
-        dtype = self.dtype if first else recipe.dtype
-        source = make_source(self, X, y, sample_weight, dtype, fitting=first, least=1)
-        if dtype == "auto":
-            with default_executor() as executor:
-                source = settle_dtype(source, executor)
-            recipe = recipe.replace(dtype=source.dtype)
-        if fitted and self.model_.classes is None and source.targets != len(self.model_.intercept):
-            raise DataError(
-                f"y has {source.targets} column(s), and the rows before it had {len(self.model_.intercept)}. Continue "
-                "with the same targets, or start again with fit."
-            )
-        now = before
-        if now is None:
-            now = Partial(recipe, source.columns, source.label or "label", classes)
-            now = now.from_fit(self.model_) if fitted else now
-        landmarks = parse_landmarks(self.landmarks)[1]
-        with default_executor() as executor:
-            for block in read_blocks(source):
-                now = now.learn(block, landmarks, executor)
-        self._partial = now
-        if (model := now.answers()) is not None:
-            history = [] if now.stream is None else list(now.stream.history)
-            self._take(model, history, model.facts.get("chosen", {}))
-            self._warn_of_constants()
-        return self
-
-    def _update(self, X: Any, y: Any, classes: Any, sample_weight: Any, old: Any) -> Self:
-        """Update a model with a local stage or an encoding."""
-        model, self._finished = self.model_, None
-        check_classes(classes, model.classes)
-        with default_executor() as executor:
-            dtype, read = model.recipe.dtype, {"encoding": model.encoding}
-            new = make_source(self, X, y, sample_weight, dtype, fitting=False, least=1, encode=read)
-            before = None
-            if old is not None:
-                old_rows = old if isinstance(old, Source) else from_arrays(old, dtype=dtype, **reading_arguments(model))
-                before, _ = rows_in(old_rows, executor, model.reading, MOST_OLD)
-            block, unseen = rows_in(new, executor, model.reading)
-            unseen.warn()
-            model = update_model(model, block, executor, before)
-        self._take(model, [], self.chosen_)
-        return self
-
     def report(self, path: str | PathLike[str]) -> None:
         """Write one HTML page about the fit, as `dkernel train --report` does.
 
@@ -450,6 +382,7 @@ class KernelMachine(LinearCoefficients, NamedParameters):
         table = collect_conformal(self, X, y, sample_weight, groups)
         facts = {**self.model_.facts, "conformal": {"rows": len(y), "of": "rows given"}}
         self.model_ = replace(self.model_, conformal=table, facts=facts)
+        self._partial = None if self._partial is None else self._partial.with_model(self.model_)
         return self
 
     def _answer(self, X: Any, function: Any, word: str, dtype: Any, width: int | None = None) -> Any:

@@ -4,7 +4,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 
 from dkernel.data.arrow_streams import is_stream
 from dkernel.data.collections.dask_arrays import is_dask
@@ -29,8 +28,10 @@ from dkernel.model.model import Model
 
 
 def _has_probabilities(estimator: "KernelClassifier") -> bool:
-    fitted, loss = getattr(estimator, "model_", None), LOSSES.get(str(estimator.loss))
+    stream, loss = estimator._partial, LOSSES.get(str(estimator.loss))
     asked = estimator.calibration not in (None, "none") or (loss is not None and loss.probable)
+    # Of blocks the settings say it, before the first and after each.
+    fitted = vars(estimator).get("model_") if stream is None else stream.model if stream.fitted_rows else None
     if asked if fitted is None else fitted.has_probabilities:
         return True
     raise UnsupportedError(
@@ -38,11 +39,6 @@ def _has_probabilities(estimator: "KernelClassifier") -> bool:
         "curve was fitted to rows that were left out. Use loss='logistic' or loss='softmax', or calibration='platt' "
         "and a holdout."
     )
-
-
-def _can_stream(estimator: "KernelClassifier") -> bool:
-    # A curve needs rows that were never learned from; after a fit it stays what it was.
-    return estimator.calibration in (None, "none", "auto") or hasattr(estimator, "model_")
 
 
 class KernelClassifier(ClassifierMixin, KernelMachine):
@@ -134,20 +130,19 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     ) -> None:
         self._set_parameters(locals())
 
-    @available_if(_can_stream)
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, old: Any = None
     ) -> "KernelClassifier":
         """Learn from one more block of rows, each of which is used once.
 
-        The first rows, 8 for each of n_components (4,096 for "auto"), are collected, and fitted anew by each call until
-        they are complete; while they have one class it is what is predicted. Scaling, gamma, alpha, landmarks and
-        preconditioner stay those of these rows; later blocks are rounds of the solver, and the answer is the mean of
-        its last iterates. So the first rows should be like the others, and blocks in a mixed order. Where all data are
-        there `fit` is better: it looks at all of them before it chooses. After a `fit`, or `dkernel.load`, learning
-        continues from its model. One with a local stage keeps all else: cells that the rows touch learn them, and grids
-        take a sweep more, see `old`. One of a table without a local stage takes 8 rows for each component or more at a
-        time.
+        The first rows, 8 for each of n_components (4,096 for "auto"), are collected. Until they are complete an answer
+        that is asked for fits them anew; while they have one class it is what is predicted. Scaling, gamma, alpha,
+        landmarks and preconditioner stay those of these rows; later blocks are rounds of the solver, and the answer is
+        the mean of its last iterates. So the first rows should be like the others, and blocks in a mixed order. Where
+        all data are there `fit` is better: it looks at all of them before it chooses. After a `fit`, or `dkernel.load`,
+        learning continues from its model. One with a local stage keeps all else: cells that the rows touch learn them,
+        and grids take a sweep more, see `old`. One of a table without a local stage takes 8 rows for each component or
+        more at a time.
 
         Parameters
         ----------

@@ -1,30 +1,33 @@
-"""partial_fit: the first rows are collected and fitted anew, then each block is learned from once.
+"""partial_fit: the first rows are collected and fitted when an answer is asked for, later blocks are learned once.
 
 Scaling, gamma, landmarks and preconditioner are those of the first rows and stay, so these should be like the others.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data import Source, from_arrays
-from dkernel.data.block import Block, as_label
+from dkernel.data.block import Block, as_label, targets_in
 from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError, MissingValueError, RecipeError, UnsupportedError
 from dkernel.estimators.validation import as_plain
 from dkernel.losses.losses import parse_loss
+from dkernel.model.conformal import MOST_SCORES
 from dkernel.model.model import Model
 from dkernel.model.recipe import Recipe
 from dkernel.numerics.rows import stack
 from dkernel.solvers.exact import deduplicate, is_few
+from dkernel.solvers.reservoir_split import select_rows
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.row_weights import count_weighted
 from dkernel.training.fit import train
 from dkernel.training.incremental import Stream, constant_model, start_stream, update_stream, with_classes
+from dkernel.training.uncertainty import LEARNED_LATER, LeftOut, cut_to_judge, with_later_rows
 
 COLLECTED_ROWS, ROWS_A_COLUMN = 4096, 8  # rows to collect: for n_components="auto", and for each column
 MOST_COLLECTED = 64  # times as many, before a second class must have come
@@ -38,8 +41,11 @@ class Partial:
     Parameters
     ----------
     classes : all that may come, sorted; None for a regression
-    model : of what has been seen, None before there are two rows and two classes
+    landmarks : those that were given, None where they are chosen
+    facts : what is known of a model before it is fitted
+    model : of the fit or the stream that goes on, None before there is one
     collected : rows that wait, for the first fit or for the preconditioner
+    scored : rows that the model scored before they were learned, with answers of theirs that are not in it yet
     stream : after these
     """
 
@@ -47,8 +53,11 @@ class Partial:
     columns: Sequence[str]
     label: str
     classes: Classes
+    landmarks: Any = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
     model: Model | None = None
     collected: tuple[Block, ...] = ()
+    scored: tuple[LeftOut, ...] = ()
     stream: Stream | None = None
     counts: Mapping[Any, float] | None = None
     fitted_rows: int = 0
@@ -59,67 +68,108 @@ class Partial:
         n = self.recipe.n_components if self.model is None else self.model.map.n_components
         return ROWS_A_COLUMN * n if isinstance(n, int) else COLLECTED_ROWS
 
-    def learn(self, block: Block, landmarks: Any, executor: Executor) -> "Partial":
-        """The state after one more block."""
-        if self.recipe.curve is not None and not self.fitted_rows:
-            raise RecipeError(
-                f"calibration={self.recipe.calibration!r} needs rows that were never learned from, and partial_fit "
-                "learns from all. Use fit, or leave calibration out."
-            )
-        counts = self._count_classes(block)
-        if self.stream is not None:
-            stream = update_stream(self.stream, block, counts, executor)
-            return replace(self, stream=stream, model=stream.model, counts=counts)
-        if self.recipe.cost is not None:
+    def learn(self, block: Block, executor: Executor) -> "Partial":
+        """The state after one more block. Rows that wait for the first fit are fitted when an answer is asked for."""
+        if self.recipe.cost is not None and not self.fitted_rows:
             raise RecipeError(
                 f"alpha={self.recipe.alpha!r} is 1 / (C n), and partial_fit does not know how many rows come. Give "
                 "alpha as a number, or use fit."
             )
+        if self.model is not None:
+            now = self
+            for rows in cut_to_judge(block, self.recipe.seed):
+                now = replace(now, counts=now._count_classes(rows))._score(rows)._go_on(rows, executor)
+            return now
+        counts = self._count_classes(block)
         now = replace(self, collected=(*self.collected, block), counts=counts)
-        rows = _join(now.collected)
-        if self.fitted_rows:
-            return now._continue_fit(rows, executor) if len(rows.X) >= self.enough else now
-        if self.classes is not None and sum(n > 0 for n in counts.values()) < 2:
-            if len(rows.X) > MOST_COLLECTED * self.enough:
-                raise DataError(
-                    f"The first {len(rows.X):,} rows have one class alone, {rows.y[0]!r}: nothing can be learned from "  # type: ignore[index]
-                    "them. partial_fit needs its rows in a mixed order."
-                )
-            return now
-        if np.count_nonzero(_weights(rows)) < 2:
-            return now
+        n = sum(len(each.X) for each in now.collected)
+        if n >= now.enough and now._is_varied:
+            rows = join_blocks(now.collected)
+            model = now._fit(rows, executor)
+            return replace(now, model=model, collected=(), stream=start_stream(model, rows, counts, n, executor))
+        if n > MOST_COLLECTED * now.enough:
+            assert block.y is not None
+            raise DataError(
+                f"The first {n:,} rows have one class alone, {block.y[0]!r}: nothing can be learned from them. "
+                "partial_fit needs its rows in a mixed order."
+            )
+        return now
+
+    @property
+    def _is_varied(self) -> bool:
+        """True if the collected rows are enough for a fit: two, and of two classes."""
+        seen = 2 if self.classes is None else sum(n > 0 for n in (self.counts or {}).values())
+        return seen > 1 and sum(len(each.X) for each in self.collected) > 1
+
+    def _score(self, block: Block) -> "Partial":
+        """Score rows before they are learned; so many as tell all are then in the model itself."""
+        assert self.model is not None
+        now = replace(self, scored=(*self.scored, LeftOut.score(self.model, block)))
+        return now if sum(len(each.S) for each in now.scored) < MOST_SCORES else now.with_model(now._conformed())
+
+    def _go_on(self, block: Block, executor: Executor) -> "Partial":
+        """Learn rows after a fit; the first ones wait until they make a preconditioner."""
+        assert self.model is not None
+        counts, stream = self.counts or {}, self.stream
+        if stream is None:
+            now = replace(self, collected=(*self.collected, block))
+            if sum(len(each.X) for each in now.collected) < self.enough:
+                return now
+            block = join_blocks(now.collected)
+            stream = start_stream(self.model, block, counts, self.fitted_rows, executor)
+        stream = update_stream(replace(stream, model=self.model), block, counts, executor)
+        return replace(self, collected=(), stream=stream, model=stream.model)
+
+    def _fit(self, rows: Block, executor: Executor) -> Model:
         source = from_arrays(
             rows.X, rows.y, rows.weight, columns=self.columns, dtype=self.recipe.dtype, kernel=self.recipe.kernels[0]
         )
         source = count_weighted(source, executor)
         if is_few(source):  # whose rows are merged as those of a fit are
             source = deduplicate(source, self.recipe, executor)
-        recipe = self.recipe.replace(calibration="none")  # what it leaves out now it learns by the next call
-        model = train(source, recipe, executor, landmarks=landmarks).model
-        model = replace(model, label=self.label, conformal=None)
-        model = model if self.classes is None else with_classes(model, self.classes)
-        now = replace(now, model=model)
-        if len(rows.X) < self.enough:
-            return now
-        return replace(now, collected=(), stream=start_stream(model, rows, counts, len(rows.X), executor))
+        model = train(source, self.recipe, executor, landmarks=self.landmarks).model
+        model = replace(model, label=self.label, facts={**model.facts, **self.facts})
+        return model if self.classes is None else with_classes(model, self.classes)
 
-    def answers(self) -> Model | None:
+    def with_model(self, model: Model) -> "Partial":
+        """The state whose model also has what the scored rows say, or what else is known of it by now."""
+        return self if self.model is None else replace(self, model=model, scored=())
+
+    def _conformed(self) -> Model:
+        """The model with what the scored rows say of its answers."""
+        model = self.model
+        assert model is not None
+        if model.classes is not None:
+            counts = [round(n) for n in (self.counts or {}).values()]
+            model = replace(model, facts={**model.facts, "counts": counts})
+        if not self.scored:
+            return model
+        out = LeftOut(
+            join_blocks([each.rows for each in self.scored]),
+            np.concatenate([each.S for each in self.scored]),
+            LEARNED_LATER,
+        )
+        asked = self.recipe.calibration
+        return with_later_rows(model, out, model.loss.usual_calibration if asked == "auto" else asked)
+
+    def answers(self, executor: Executor) -> Model | None:
         """The model of what has been seen; of one class or one row alone it predicts these, and of nothing is None."""
-        if self.model is not None or not self.collected:
-            return self.model
-        rows = _join(self.collected)
-        seen = np.flatnonzero(_weights(rows))
-        if not len(seen):
+        if self.model is not None:
+            return self._conformed()
+        if not self.collected:
             return None
+        rows = join_blocks(self.collected)
+        if self._is_varied:
+            return self._fit(rows, executor)
         assert rows.y is not None
-        only, facts = rows.y[seen[:1]], dict[str, Any]()
+        only, facts = rows.y[:1], dict(self.facts)
         if self.classes is None:
             said = "There is one row so far, so its number is predicted until others come"
             scores = only.astype(np.float64).ravel()
         else:
             said = f"The rows so far have one class, {only[0].item()!r}, so it is predicted until another comes"
             targets = Targets(self.classes)
-            sure = parse_loss(self.recipe.loss).of(targets.outputs).unseen_class_score(len(seen))
+            sure = parse_loss(self.recipe.loss).of(targets.outputs).unseen_class_score(len(rows.X))
             scores = np.where(targets.of(only)[0] > 0, -sure, sure)
             facts["counts"] = list((self.counts or {}).values())
         facts["chosen"] = {"waits": said}
@@ -135,13 +185,18 @@ class Partial:
         counts = {} if model.classes is None else dict(zip(model.classes.tolist(), model.facts["counts"], strict=True))
         return replace(self, model=model, fitted_rows=int(model.facts["rows"]), counts=counts)
 
-    def _continue_fit(self, rows: Block, executor: Executor) -> "Partial":
-        assert self.model is not None
-        counts = self.counts or {}
-        stream = update_stream(
-            start_stream(self.model, rows, counts, self.fitted_rows, executor), rows, counts, executor
-        )
-        return replace(self, collected=(), stream=stream, model=stream.model)
+    def check_targets(self, targets: int) -> None:
+        """Refuse a block with another number of targets than the rows before it."""
+        known = None
+        if self.classes is None and self.model is not None:
+            known = len(self.model.intercept)
+        elif self.classes is None and self.collected:
+            known = targets_in(self.collected[0].y)
+        if known not in (None, targets):
+            raise DataError(
+                f"y has {targets} column(s), and the rows before it had {known}. Continue with the same targets, or "
+                "start again with fit."
+            )
 
     def _count_classes(self, block: Block) -> dict[Any, float]:
         """Add the weight of each class in a block; a row of weight k is k rows."""
@@ -175,7 +230,7 @@ def check_classes(classes: Any, known: Classes) -> Classes:
 
 
 def read_blocks(source: Source) -> Iterator[Block]:
-    """The blocks of a source, one unit in memory at a time."""
+    """The rows that count of the blocks of a source, one unit in memory at a time."""
     for unit in source.units:
         try:
             (blocks,) = dask_compute(unit.task)
@@ -184,15 +239,14 @@ def read_blocks(source: Source) -> Iterator[Block]:
                 f"{error} fit takes missing values, for it sees all rows before it starts."
             ) from None
         for block in blocks:
-            if len(block.X):
-                yield block
+            rows = block if block.weight is None else select_rows(block, np.flatnonzero(block.weight > 0))
+            if len(rows.X):
+                yield rows
 
 
-def _weights(rows: Block) -> NDArray[Any]:
-    return np.ones(len(rows.X)) if rows.weight is None else rows.weight
+def join_blocks(blocks: Sequence[Block]) -> Block:
+    """The rows of some blocks as one; those of a block without weights have the weight 1."""
 
-
-def _join(blocks: tuple[Block, ...]) -> Block:
     def join(name: str) -> Any:
         parts = [getattr(block, name) for block in blocks]
         if all(part is None for part in parts):

@@ -165,7 +165,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         -------
         ndarray or dask.array.Array of shape (n_samples, 2) or (n_samples, k, 2)
             Lower and upper ends, float64. Lazy for Dask collections; of k targets and a Dask dataframe the columns
-            lower_0, upper_0, lower_1, ...
+            lower_0, upper_0, lower_1, ..., or with the names of the targets for numbers where y is a frame.
 
         {errors of coverages: If too few rows were left out for this coverage, or a group is unknown.}
 

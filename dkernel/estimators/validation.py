@@ -112,7 +112,7 @@ def make_source(
 
     Parameters
     ----------
-    least : rows in memory that a fit to labels needs
+    least : rows in memory that a fit to labels needs; of 1 all may be without weight
     sparse : whether rows stay sparse, None by the rule of `from_arrays`
     encode : how columns are encoded, as of `from_arrays`; "missing" alone is with the estimator's categories
     """
@@ -148,7 +148,7 @@ def make_source(
         encode["categorical"] = parse_categorical(estimator.categorical_features, X)
     X = X if objects else with_types(X)
     X = check_table(estimator, X, fitting=fitting, least=least if fitting else 1, objects=objects)
-    source = from_arrays(X, label, _weight(sample_weight, X), dtype=dtype, kernel=kernel, **encode)
+    source = from_arrays(X, label, _weight(sample_weight, X, least < 2), dtype=dtype, kernel=kernel, **encode)
     _check_targets(estimator, source)
     return source
 
@@ -198,6 +198,19 @@ def as_plain(y: Any, classes: bool = True) -> Any:
     return type(y)(values, y.index, name=y.name) if hasattr(y, "iloc") else values
 
 
+def facts_of_targets(y: Any) -> dict[str, Any]:
+    """The names of several targets as a fact of a model, where y is a frame and they differ.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> facts_of_targets(pandas.DataFrame({"u": [1.0], "v": [2.0]})), facts_of_targets(np.zeros((1, 2)))
+    ({'targets': ['u', 'v']}, {})
+    """
+    names = list(map(str, getattr(y, "columns", ())))
+    return {"targets": names} if 1 < len(names) == len(set(names)) else {}
+
+
 def _label(estimator: Any, y: Any) -> Any:
     if y is None:
         raise DataError(f"This {type(estimator).__name__} requires y to be passed, but the target y is None.")
@@ -233,11 +246,14 @@ def _refuse_missing(y: Any) -> None:
         raise DataError(f"Input y contains NaN: row {missing[0]} has no label{more}. Fill or remove these rows.")
 
 
-def _weight(sample_weight: Any, X: Any) -> Any:
+def _weight(sample_weight: Any, X: Any, zeros: bool) -> Any:
+    """The weights, checked; with `zeros` all of them may be 0."""
     if sample_weight is None or is_dask(sample_weight) or is_dask(X):
         return sample_weight
     refuse_masked("sample_weight", sample_weight)
     with refusals():
+        if zeros and not (given := np.asarray(sample_weight)).any():
+            return given if given.ndim else np.zeros(X.shape[0])
         return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
 

@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from dkernel.data import Block
 from dkernel.data.column_types import DATE, TIME
 from dkernel.data.encoding.columns import ONE_HOT, CategoryColumn, NumberColumn
-from dkernel.errors import DriftWarning
+from dkernel.data.encoding.unseen import UnseenValues, describe_counts
+from dkernel.errors import DriftWarning, UnknownCategoriesWarning
 from dkernel.model.model import Model
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.numerics.validation import silent_overflow
@@ -191,16 +192,38 @@ def describe(drifted: Drifted) -> list[str]:
     ]
 
 
-def warn_of_drift(drifted: Drifted) -> None:
-    """One warning about all columns that have drifted, the most drifted first."""
+def find_learned_drift(model: Model, parts: Iterable[Mapping[str, Any]], unseen: UnseenValues) -> Drifted:
+    """The columns that have drifted among rows to learn, but for those whose unseen values are counted."""
+    counted = {name for columns in unseen.filled.values() for name in columns}
+    return {name: found for name, found in find_drift(model, parts).items() if name not in counted}
+
+
+def warn_of_learned(drifted: Drifted, unseen: UnseenValues) -> None:
+    """Warn of rows that a model learns and that spoil its answers to others: far ones, and values that it never saw."""
+    warn_of_drift(drifted, "")
+    if not unseen.filled:
+        return
+    names = ", ".join(map(repr, unseen.unknown_columns))
+    warnings.warn(
+        f"{f'{names}: more than half of the values are unknown. ' if names else ''}New rows have "
+        f"{'; '.join(describe_counts(unseen.filled))}. The model has no inputs for such values, so what it learns from "
+        "these rows changes its answers to others. Train again on all rows, or leave these out.",
+        UnknownCategoriesWarning if "unknown" in unseen.filled else DriftWarning,
+        stacklevel=3,
+    )
+
+
+def warn_of_drift(drifted: Drifted, rest: str = ", which the manifest of the output has") -> None:
+    """One warning about all columns that have drifted, the most drifted first.
+
+    Parameters
+    ----------
+    rest : where those are that it does not describe
+    """
     if not drifted:
         return
     worst = sorted(drifted, key=lambda name: -drifted[name]["index"])
     shown = describe({name: drifted[name] for name in worst[:WARNED_COLUMNS]})
-    more = (
-        f"; and {len(worst) - WARNED_COLUMNS} more, which the manifest of the output has"
-        if len(worst) > WARNED_COLUMNS
-        else ""
-    )
+    more = f"; and {len(worst) - WARNED_COLUMNS} more{rest}" if len(worst) > WARNED_COLUMNS else ""
     what = "a column has" if len(worst) == 1 else f"{len(worst)} columns have"
     warnings.warn(f"{what} other values than in training: {'; '.join(shown)}{more}.", DriftWarning, stacklevel=3)

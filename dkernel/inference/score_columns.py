@@ -102,10 +102,11 @@ def output_columns(model: Model, kept_columns: Sequence[str], written: Written) 
         if word in ("probability", "set"):
             made += [f"{word}_{c}" for c in classes]
         elif word == "interval":
-            k = len(model.intercept)
-            made += ["lower", "upper"] if k == 1 else [f"{end}_{j}" for j in range(k) for end in ("lower", "upper")]
+            several = len(model.intercept) > 1
+            ends = ("lower", "upper")
+            made += [f"{end}_{name}" for name in model.target_names for end in ends] if several else ends
         elif word in ("score", "std") and len(model.intercept) > 1:
-            made += [f"{word}_{c}" for c in classes or range(len(model.intercept))]
+            made += [f"{word}_{c}" for c in classes or model.target_names]
         else:
             made.append(word)
     if twice := sorted(set(made) & set(kept_columns)):

@@ -29,7 +29,11 @@ from dkernel.numerics.array_types import F64
 GroupName = bool | int | float | str
 RowGroups = Sequence[Any] | NDArray[Any]
 
-MOST_SCORES = 1024  # of a table: neighbours share the larger score, which moves a coverage by a thousandth at most
+# Of a table: neighbours share the larger score, which moves a coverage by a thousandth at most. So many rows know a
+# coverage to a hundredth: where that many are new, no older ones are needed.
+MOST_SCORES = 1024
+# Distance of two laws, in sqrt(1/n + 1/m), that equal ones reach once in a thousand times (Kolmogorov and Smirnov).
+CHANGED = 1.95
 COVERAGE = 0.9  # that of most published intervals
 _OF_SCORES = ("scores", "mass", "stratum", "group")  # arrays of a table, with a number for each score
 
@@ -103,17 +107,42 @@ class Conformal:
             group=np.ascontiguousarray(cells[0, last]),
         )
 
-    def join(self, other: "Conformal") -> "Conformal":
-        """The table with the rows of another; neither has groups."""
-        both: dict[str, Any] = {
-            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _OF_SCORES
-        }
-        return replace(self, **both)._short()
-
     @property
     def rows(self) -> int:
         """Rows that were left out; of a regression of several targets each counts for each of them."""
         return round(float(self.mass.sum()))
+
+    def join(self, later: "Conformal", share: float = 1.0) -> "Conformal":
+        """The table of a share of these rows and of all later ones; neither has groups."""
+        old = replace(self, mass=share * self.mass)
+        both: dict[str, Any] = {name: np.concatenate([getattr(old, name), getattr(later, name)]) for name in _OF_SCORES}
+        return replace(self, **both)._short()
+
+    def differs(self, later: "Conformal", strata: Sequence[int | None]) -> bool:
+        """True if the scores of later rows are of another law than these: in one of the strata, None for all rows."""
+        for stratum in strata:
+            some, others = self._part(stratum), later._part(stratum)
+            if not len(some.scores) or not len(others.scores):
+                continue
+            at = np.union1d(some.scores, others.scores)
+            apart = np.abs(some._shares(at) - others._shares(at)).max()
+            if apart > CHANGED * np.sqrt(1 / some._effective_rows() + 1 / others._effective_rows()):
+                return True
+        return False
+
+    def _part(self, stratum: int | None) -> "Conformal":
+        some = slice(None) if stratum is None else self.stratum == stratum
+        return replace(self, **{name: getattr(self, name)[some] for name in _OF_SCORES})
+
+    def _shares(self, at: F64) -> F64:
+        """Shares of the mass with scores up to each of these."""
+        order = np.argsort(self.scores, kind="stable")
+        reached = np.append(0.0, np.cumsum(self.mass[order]))
+        return np.asarray(reached[np.searchsorted(self.scores[order], at, "right")] / reached[-1])
+
+    def _effective_rows(self) -> float:
+        """Rows of equal mass that would tell as much."""
+        return float(self.mass.sum() ** 2 / (self.mass**2).sum())
 
     def quantile(self, coverage: float, stratum: int | None = None, group: int | None = None) -> float:
         """q of a stratum and a group, or of all; infinite where their rows are too few for the coverage."""

@@ -160,6 +160,11 @@ class Model:
         return {name: float(sum(weights[j] for j in places)) for name, places in self.places.items()}
 
     @property
+    def target_names(self) -> Sequence[str]:
+        """Names of the targets of a regression of several: those of the label's columns, else their numbers."""
+        return self.facts.get("targets") or list(map(str, range(len(self.intercept))))
+
+    @property
     def known_columns(self) -> tuple[str, ...]:
         """Columns of the training that are no inputs: the label, the weight and the excluded ones."""
         return (self.label, *self.facts.get("passed_over", ()))
@@ -418,6 +423,11 @@ class Model:
             raise UnsupportedError(
                 "A model with a local stage does not know its variance. Use intervals, which every model has "
                 "(predict_interval, or --write interval), or train with local='none'."
+            )
+        if self.variance is None and "noise" in self.facts:
+            raise UnsupportedError(
+                "This model has learned rows after its fit, whose variance it does not know. Use intervals "
+                "(predict_interval, or --write interval), or train again on all rows."
             )
         if self.variance is None:
             raise UnsupportedError(

@@ -239,8 +239,8 @@ class Parameters:
         "auto",
         "Curve for each class that turns scores into probabilities, fitted to rows that were left out: the holdout, or "
         'those of the folds of "exact". "auto" is "platt" where the loss has no probabilities; a curve by name is for '
-        'all losses but softmax, and "sigmoid" is "platt". Labels remain those of the scores. Blocks of `partial_fit` '
-        "leave no rows out, so they have no curve.",
+        'all losses but softmax, and "sigmoid" is "platt". Labels remain those of the scores. Rows of `partial_fit` '
+        "and of `dkernel update` are scored for it before they are learned.",
         # scikit-learn's CalibratedClassifierCV calls Platt's curve so.
         word_of_spelling({None: "none", "sigmoid": "platt"}),
         words=("auto", "none", "platt", "isotonic"),

@@ -83,6 +83,13 @@ def count_weighted(source: Source, executor: Executor) -> Source:
     return CountedSource.of(replace(source, units=units), int(n), unit)
 
 
+def count_positive(source: Source, executor: Executor) -> int:
+    """The number of its rows of positive weight, by one reading where it has weights."""
+    if source.weight is None:
+        return source.n_rows
+    return int(read_once(source, WeightSums(), executor, f"dkernel-survey-0-{source.token}")[0])
+
+
 def unit_of(source: Source) -> float | None:
     """What the weights of a source were multiplied by; None if they are as they were given."""
     return source.unit if isinstance(source, CountedSource) else None

@@ -115,6 +115,7 @@ def update_stream(state: Stream, block: Block, counts: Mapping[Any, float], exec
             coef=np.ascontiguousarray(coordinates.expand(mean[:-1]) * targets.width),
             intercept=mean[-1] * targets.width + targets.center,
             facts={**model.facts, "rows": n},
+            variance=None,
         ).with_labels(block)
     return Stream(model, objective, state.solver, counts, n, v, older, newer, tuple(history))
 
@@ -157,12 +158,15 @@ def with_classes(model: Model, classes: NDArray[Any]) -> Model:
     seen = model.classes
     if seen is None or len(seen) == len(classes):
         return model
+    recipe = SettledRecipe(model.recipe.replace(calibration="none"))  # its curve knows nothing of the others
     at = np.searchsorted(classes, seen)
     coef = np.zeros((len(model.coef), len(classes)))
     intercept = np.full(len(classes), model.loss.unseen_class_score(model.facts["rows"]))
     signs = np.array([-1.0, 1.0]) if len(seen) == 2 else np.ones(len(seen))
     coef[:, at], intercept[at] = model.coef * signs, model.intercept * signs
-    return replace(model, coef=coef, intercept=intercept, classes=classes)
+    return replace(
+        model, recipe=recipe, coef=coef, intercept=intercept, classes=classes, calibration=None, conformal=None
+    )
 
 
 def _center(y: F64, weight: F64 | None) -> Targets:

@@ -1,5 +1,11 @@
-"""Probabilities and conformity scores of a model, from rows that its fit left out."""
+"""Probabilities and conformity scores of a model, from rows that it scored and had not learned.
 
+These are the rows that its fit left out. Rows that it learns later are scored before. Where they are as many as tell a
+coverage, or more than the older ones, or their scores are of another law than those, they alone say how sure the model
+is; else they count beside the older ones.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,27 +15,29 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.errors import DataError
 from dkernel.losses.calibration import CALIBRATIONS
-from dkernel.model.conformal import Conformal
+from dkernel.model.conformal import MOST_SCORES, Conformal
 from dkernel.model.local_width import fit_width
 from dkernel.model.model import Model
 from dkernel.model.recipe import SettledRecipe
 from dkernel.numerics.array_types import F64
+from dkernel.numerics.random_streams import stream
 from dkernel.solvers.driver import SolverResult
 from dkernel.solvers.fit_problem import FitProblem
-from dkernel.solvers.objective import Objective
 from dkernel.solvers.reservoir_split import select_rows
 from dkernel.solvers.targets import Targets
+
+LEARNED_LATER = "scored before they were learned"
 
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """Rows that a fit left out.
+    """Rows that a fit left out, or that a model scored before it learned them.
 
     Parameters
     ----------
     rows : raw rows with their labels
     S : their scores by a fit without them, in the label's unit (n, outputs)
-    where : "holdout" or "folds"
+    where : "holdout", "folds" or LEARNED_LATER
     """
 
     rows: Block
@@ -46,6 +54,12 @@ class LeftOut:
         targets, rows = problem.objective.targets, select_rows(problem.split.sample, outcome.left_out["rows"])
         return cls(rows, model.clip(outcome.left_out["scores"] * targets.width + targets.center), "folds")
 
+    @classmethod
+    def score(cls, model: Model, rows: Block) -> "LeftOut":
+        """Score the rows that count among those that a model is to learn."""
+        rows = rows if rows.weight is None else select_rows(rows, np.flatnonzero(rows.weight > 0))
+        return cls(rows, model.scores(rows.X), LEARNED_LATER)
+
     @property
     def weight(self) -> F64:
         """The weight of each row."""
@@ -55,15 +69,19 @@ class LeftOut:
 
 def with_uncertainty(model: Model, problem: FitProblem, outcome: SolverResult) -> Model:
     """Return the model with conformity scores, and with the calibration of its recipe."""
-    out = LeftOut.of(model, problem, outcome)
-    if out is None:
-        return calibrate(model, None, problem.objective)
-    return conform(calibrate(model, out, problem.objective), out, problem.objective.targets)
+    out, objective = LeftOut.of(model, problem, outcome), problem.objective
+    model = calibrate(model, out, objective.targets, objective.class_weights)
+    return model if out is None else conform(model, out, objective.targets)
 
 
-def calibrate(model: Model, out: LeftOut | None, objective: Objective) -> Model:
-    """Settle the calibration of the recipe, and return the model with its curve."""
-    targets, asked = objective.targets, model.recipe.calibration
+def calibrate(model: Model, out: LeftOut | None, targets: Targets, of_class: F64 | None) -> Model:
+    """Settle the calibration of the recipe, and return the model with its curve.
+
+    Parameters
+    ----------
+    of_class : weight of each class, None where all are 1
+    """
+    asked = model.recipe.calibration
     kind = asked
     if asked == "auto":
         kind = "none" if out is None or targets.classes is None else model.loss.usual_calibration
@@ -78,7 +96,7 @@ def calibrate(model: Model, out: LeftOut | None, objective: Objective) -> Model:
     assert out.rows.y is not None
     assert targets.classes is not None
     # The curve uses the weights of classes, as the scores do: else labels would not be the most probable classes.
-    of_class, weight = objective.class_weights, out.weight
+    weight = out.weight
     weight = weight if of_class is None else weight * of_class[targets.codes(out.rows.y)]
     curves = CALIBRATIONS[kind].fit(out.S, targets.of(out.rows.y), weight)
     return replace(model, calibration=curves, facts={**model.facts, "calibrated": len(out.S)})
@@ -99,6 +117,57 @@ def conform(model: Model, out: LeftOut, targets: Targets) -> Model:
     width, widths = fit_width(Z, out.S.astype(np.float64), errors, out.weight)
     table = replace(Conformal.of_numbers(errors / widths, out.weight), width=width)
     return replace(model, conformal=table, facts=facts)
+
+
+def cut_to_judge(rows: Block, seed: int) -> list[Block]:
+    """Cut many rows to learn in two: the model that has learned the first of them scores the last fifth.
+
+    The model of before may be far from that of after, where the new rows are of another law or many.
+    """
+    n = len(rows.X)
+    if n < MOST_SCORES:
+        return [rows]
+    order, last = stream(seed, "rows-to-judge", n).permutation(n), min(MOST_SCORES, n // 5)
+    return [select_rows(rows, order[:-last]), select_rows(rows, order[-last:])]
+
+
+def with_later_rows(model: Model, out: LeftOut, curve: str | None = None) -> Model:
+    """Return the model with what rows that it scored before it learned them say of its answers.
+
+    Parameters
+    ----------
+    model : with the conformity scores and the curve of before
+    curve : kind of a curve that begins with these rows, where the model has none
+    """
+    n, old, targets = len(out.S), model.conformal, Targets(model.classes, model.recipe.positive)
+    if not n:
+        return model
+    if model.classes is not None and not model.has_probabilities:
+        if curve in (None, "none"):
+            return model
+        model, old = replace(model, recipe=SettledRecipe(model.recipe.replace(calibration=curve))), None
+    if old is not None and not old.groups and n < MOST_SCORES:
+        later, strata = _score_conformity(model, out, targets)
+        before = n * old.rows / later.rows  # of several targets each row has several scores
+        if n < before and not old.differs(later, strata):
+            kept = min(before, MOST_SCORES - n)
+            facts = {**model.facts, "conformal": {"rows": round(kept) + n, "of": out.where}}
+            return replace(model, conformal=old.join(later, kept / before), facts=facts)
+    of_class = None
+    if targets.classes is not None:
+        counts = dict(zip(targets.classes.tolist(), model.facts["counts"], strict=True))
+        of_class = targets.weigh_classes(model.recipe.class_weight, counts)
+    return conform(calibrate(model, out, targets, of_class), out, targets)
+
+
+def _score_conformity(model: Model, out: LeftOut, targets: Targets) -> tuple[Conformal, Sequence[int | None]]:
+    """Return the conformity scores of rows by the curve and the widths of the model, and the strata of these."""
+    assert out.rows.y is not None
+    if model.classes is None:
+        ratios = absolute_errors(out.S, out.rows.y) / model.width(out.rows.X, out.S)
+        return Conformal.of_numbers(ratios, out.weight), range(ratios.shape[1])
+    P, codes = model.probabilities(out.S), targets.codes(out.rows.y)
+    return Conformal.of_classes(P, codes, out.weight), (None, *range(P.shape[1]))
 
 
 def absolute_errors(S: NDArray[np.floating], y: Any) -> F64:

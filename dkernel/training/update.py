@@ -16,12 +16,11 @@ from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.unseen import UnseenValues
 from dkernel.data.source import Source
 from dkernel.errors import DataError
-from dkernel.model.conformal import Conformal
 from dkernel.model.local.base import LocalMachine
 from dkernel.model.model import Model, ScaledComponents
+from dkernel.numerics.rows import stack
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.solvers.objective import Objective
-from dkernel.solvers.reservoir_split import select_rows
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.execution.base import Executor
@@ -29,10 +28,10 @@ from dkernel.streaming.row_weights import count_weighted
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import Survey
 from dkernel.streaming.unseen_rows import WithUnseen
-from dkernel.training.incremental import start_stream, update_stream, weight_classes
+from dkernel.training.incremental import Stream, start_stream, update_stream, weight_classes
 from dkernel.training.local_stages import LOCAL_STAGES
 from dkernel.training.residual import ResidualRows
-from dkernel.training.uncertainty import absolute_errors
+from dkernel.training.uncertainty import LeftOut, cut_to_judge, with_later_rows
 
 ROWS_A_COMPONENT = 8  # fewest new rows per component of a model without a local stage: they make a preconditioner
 MOST_OLD = 2**18  # most old rows that keep grids from moving, a uniform sample in memory
@@ -73,36 +72,25 @@ def update_model(model: Model, new: Block, executor: Executor, old: Block | None
     assert new.y is not None
     if not len(new.X):
         raise DataError("There is no new row to learn from.")
-    counts = _count_classes(model, new)
+    updates = model.facts.get("updates", 0) + 1
     with one_blas_thread():
-        if model.local is None:
-            learned = _learn_by_rounds(model, new, counts, executor)
-        else:
-            rows = _residual_rows(model, model.local, new, counts)
-            updated = LOCAL_STAGES[model.local.kind].update(model.local, model, rows, old, executor)
-            learned = replace(model, local=updated, variance=None)
-        learned = replace(learned, conformal=_add_conformity(model, new))
-    n = model.facts["rows"] + len(new.X)
-    facts = {**model.facts, "rows": n, "updates": model.facts.get("updates", 0) + 1}
-    if model.classes is not None:
-        facts["counts"] = [round(counts[label]) for label in model.classes.tolist()]
-    return replace(learned, facts=facts).with_labels(new)
-
-
-def _add_conformity(model: Model, new: Block) -> Conformal | None:
-    """Add the conformity scores of the new rows, by the model before it learns them; a table of groups stays."""
-    table = model.conformal
-    if table is None or table.groups:
-        return table
-    rows = new if new.weight is None else select_rows(new, np.flatnonzero(new.weight > 0))
-    assert rows.y is not None
-    S, weight = model.scores(rows.X), np.ones(len(rows.X)) if rows.weight is None else rows.weight.astype(np.float64)
-    if model.classes is None:
-        added = Conformal.of_numbers(absolute_errors(S, rows.y) / model.width(rows.X, S), weight)
-    else:
-        codes = Targets(model.classes, model.recipe.positive).codes(rows.y)
-        added = Conformal.of_classes(model.probabilities(S), codes, weight)
-    return table.join(added)
+        going = _start_rounds(model, new, executor) if model.local is None else None
+        for rows in cut_to_judge(new, model.recipe.seed):
+            counts, out = _count_classes(model, rows), LeftOut.score(model, rows)
+            if model.local is None:
+                assert going is not None
+                going = update_stream(replace(going, model=model), rows, counts, executor)
+                learned = going.model
+            else:
+                residual = _residual_rows(model, model.local, rows, counts)
+                updated = LOCAL_STAGES[model.local.kind].update(model.local, model, residual, old, executor)
+                learned = replace(model, local=updated, variance=None)
+                old = None if old is None else Block(stack([old.X, rows.X]))
+            facts = {**model.facts, "rows": model.facts["rows"] + len(rows.X), "updates": updates}
+            if model.classes is not None:
+                facts["counts"] = [round(counts[label]) for label in model.classes.tolist()]
+            model = with_later_rows(replace(learned, facts=facts), out).with_labels(rows)
+    return model
 
 
 def _count_classes(model: Model, new: Block) -> dict[Any, float]:
@@ -114,15 +102,14 @@ def _count_classes(model: Model, new: Block) -> dict[Any, float]:
     return dict(zip(model.classes.tolist(), totals.tolist(), strict=True))
 
 
-def _learn_by_rounds(model: Model, new: Block, counts: Mapping[Any, float], executor: Executor) -> Model:
+def _start_rounds(model: Model, new: Block, executor: Executor) -> Stream:
     least = ROWS_A_COMPONENT * model.map.n_components
     if len(new.X) < least:
         raise DataError(
             f"{len(new.X):,} new rows: a model of {model.map.n_components:,} components without a local stage learns "
             f"from {least:,} rows or more at a time. Collect more, or train again on all rows."
         )
-    stream = start_stream(model, new, counts, int(model.facts["rows"]), executor)
-    return update_stream(stream, new, counts, executor).model
+    return start_stream(model, new, _count_classes(model, new), int(model.facts["rows"]), executor)
 
 
 def _residual_rows(model: Model, machine: LocalMachine, new: Block, counts: Mapping[Any, float]) -> ResidualRows:

@@ -62,12 +62,11 @@ OTHER_SETTINGS = [
 
 
 def expected(estimator):
-    """The exceptions: of a calibrated classifier labels are by the sign of scores, and blocks begin no calibration."""
+    """The exceptions: of a calibrated classifier labels are by the sign of scores."""
     given = getattr(estimator, "calibration", None) not in (None, "auto")
     train = {"check_classifiers_train": "labels are decided by scores; a calibration of few rows may put 1/2 elsewhere"}
-    after = {"check_n_features_in_after_fitting": "partial_fit is there after a fit, which it updates, and not before"}
     chosen = isinstance(estimator, Tuner) or (isinstance(estimator, KernelClassifier) and estimator.kernel == "auto")
-    return train | after if given else train if chosen else {}
+    return train if given or chosen else {}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")

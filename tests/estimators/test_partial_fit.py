@@ -10,10 +10,13 @@ from scipy import sparse
 from sklearn.base import clone
 
 import dkernel
-from dkernel import KernelClassifier, KernelRegressor
-from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel import Cells, KernelClassifier, KernelRegressor
+from dkernel.errors import DataError, DriftWarning, RecipeError, UnknownCategoriesWarning, UnsupportedError
+from dkernel.estimators import partial_fit
+from dkernel.estimators.errors import NotFittedError
+from dkernel.training import fit
 from tests.combinations import every_two
-from tests.estimators.data import SMALL, ball, wave
+from tests.estimators.data import SMALL, ball, chunked, wave
 
 TEST = ball(4000, seed=9)
 
@@ -65,6 +68,138 @@ def test_small_blocks_are_collected_and_answer_at_once():
     stream_of(machine, X[100:], y[100:], 100)
     assert machine.model_.facts["rows"] == 700
     assert len(machine.history_) == 1  # 600 rows were for the first fit, at 8 for each of 64 columns and blocks of 100
+
+
+def test_a_fit_waits_until_an_answer_is_asked_for(monkeypatch):
+    X, y = ball(2000)
+    fits = []
+
+    def train(source, *args, **kwargs):
+        fits.append(source.n_rows)
+        return fit.train(source, *args, **kwargs)
+
+    monkeypatch.setattr(partial_fit, "train", train)
+    machine = stream_of(KernelClassifier(), X, y, 100, classes=[False, True])
+    assert fits == [100]  # the first, so that settings that do not go together are told at once
+    copy = pickle.loads(pickle.dumps(machine))
+    assert machine.model_.facts["rows"] == 2000
+    assert machine.score(X, y) > 0.9
+    assert machine.n_components_ == machine.model_.map.n_components
+    assert fits == [100, 2000]
+    np.testing.assert_array_equal(copy.decision_function(X[:9]), machine.decision_function(X[:9]))
+
+
+def test_answers_do_not_depend_on_when_they_are_asked_for():
+    X, y = ball(900)
+    quiet, asked = (KernelClassifier(**SMALL) for _ in range(2))
+    for first in range(0, 900, 90):
+        for machine in (quiet, asked):
+            machine.partial_fit(X[first : first + 90], y[first : first + 90], classes=[False, True])
+        asked.predict_set(X)
+    np.testing.assert_array_equal(quiet.component_coef_, asked.component_coef_)
+    np.testing.assert_array_equal(quiet.predict_proba(X), asked.predict_proba(X))
+
+
+@pytest.mark.parametrize("container", [np.asarray, chunked, pd.DataFrame, sparse.csr_array])
+@pytest.mark.parametrize("start", ["blocks", "fit", "cells", "table"])
+def test_rows_without_weight_and_no_rows_are_no_change(start, container):
+    X, y = ball(600)
+    Z = container(X) if container is chunked else X
+    if start == "table":
+        Z = X = pd.DataFrame(X, columns=list("abc")).assign(kind=np.where(X[:, 0] > 0, "x", "z"))
+    elif container is not chunked:
+        Z = X = container(X)
+    y_of = chunked(y) if container is chunked else y
+    cells = [Cells(rows=200)] if start == "cells" else []
+    settings = SMALL | {"local": cells[0] if cells else "none"}
+    machine, other = (KernelClassifier(**settings) for _ in range(2))
+    weight = np.where(np.arange(600) % 3, 1.0, 0.0)
+    for each in (machine, other):
+        each.partial_fit(Z, y_of, [False, True]) if start == "blocks" else each.fit(X, y)
+    before = machine.decision_function(X)
+    no_weight = da.zeros(600, chunks=250) if container is chunked else np.zeros(600)
+    machine.partial_fit(Z, y_of, sample_weight=no_weight)
+    machine.partial_fit(Z[:0], y_of[:0])
+    np.testing.assert_array_equal(machine.decision_function(X), before)
+    if start != "table":  # which takes 512 rows at a time
+        machine.partial_fit(X, y, sample_weight=weight)
+        other.partial_fit(X[weight > 0], y[weight > 0])
+        # The rows of cells are in the order of hashes of all their numbers.
+        np.testing.assert_allclose(machine.decision_function(X), other.decision_function(X), atol=1e-5 * len(cells))
+
+
+def test_no_rows_at_first_begin_nothing():
+    X, y = ball(600)
+    machine = KernelClassifier(**SMALL).partial_fit(X[:0], y[:0], [False, True])
+    machine.partial_fit(X, y, [False, True], np.zeros(600))
+    with pytest.raises(NotFittedError):
+        machine.predict(X)
+    assert machine.partial_fit(X, y).score(X, y) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("settings", "has"),
+    [({}, True), ({"loss": "logistic"}, True), ({"calibration": "platt"}, True), ({"calibration": None}, False)],
+)
+def test_whether_there_are_probabilities_stays(settings, has):
+    X, y = ball(1200)
+    machine = KernelClassifier(**SMALL | settings)
+    for rows in (slice(1), slice(1, 60), slice(60, 700), slice(700, 1200)):
+        assert hasattr(machine, "predict_proba") is has
+        machine.partial_fit(X[rows], y[rows], classes=[False, True])
+        assert hasattr(machine, "predict_proba") is has
+    if has:
+        P = machine.predict_proba(X)
+        assert P.max(axis=1).mean() == pytest.approx(machine.score(X, y), abs=0.1)
+        assert machine.predict_set(X)[np.arange(1200), y.astype(int)].mean() > 0.85
+
+
+def test_probabilities_begin_with_the_last_class():
+    X, _ = ball(4000)
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    early = (np.arange(len(y)) > 1000) | (y < 2)
+    X, y = X[early], y[early]
+    machine = KernelClassifier(**SMALL).partial_fit(X[:600], y[:600], classes=[0, 1, 2])
+    with pytest.raises(UnsupportedError, match="gives no probabilities"):
+        machine.predict_proba(X)
+    with pytest.warns(DriftWarning):
+        machine.partial_fit(X[600:], y[600:])
+    assert machine.predict_proba(X).shape == (len(X), 3)
+    assert machine.predict_set(X)[np.arange(len(y)), y].mean() == pytest.approx(0.9, abs=0.05)
+
+
+def test_a_stream_goes_on_from_its_file(tmp_path):
+    X, y = ball(3000)
+    machine = stream_of(KernelClassifier(**SMALL), X, y, 750, classes=[False, True])
+    dkernel.save(machine, tmp_path / "m")
+    again = dkernel.load(tmp_path / "m")
+    assert again.model_.facts["counts"] == np.bincount(y).tolist()
+    np.testing.assert_array_equal(again.predict_proba(X), machine.predict_proba(X))
+    assert again.partial_fit(X, y).score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("start", ["fit", "blocks", "cells", "table"])
+def test_rows_far_off_are_told(start):
+    X, y = ball(2000)
+    Z = X + np.array([3, 0, 0])
+    if start == "table":
+        X, Z = (pd.DataFrame(each, columns=list("abc")).assign(kind=np.where(y, "x", "z")) for each in (X, Z))
+    machine = KernelClassifier(**SMALL | {"local": Cells(rows=400) if start == "cells" else "none"})
+    machine.partial_fit(X, y, [False, True]) if start == "blocks" else machine.fit(X, y)
+    with pytest.warns(DriftWarning, match="a column has other values than in training: [0a]: mean") as told:
+        machine.partial_fit(Z, y)
+    assert len(told) == 1
+
+
+def test_categories_that_training_had_not_are_told():
+    X, y = ball(2000)
+    kind = np.array(["x", "z"])[(X[:, 0] > 0).astype(int)]
+    X = pd.DataFrame(X, columns=list("abc")).assign(kind=kind)
+    machine = KernelClassifier(**SMALL, local="none").fit(X, y)
+    X.loc[:29, "kind"] = "other"
+    X.loc[40:59, "a"] = np.nan
+    with pytest.warns(UnknownCategoriesWarning, match="filled with the mean: a 20; .* never saw: kind 30.*to others"):
+        machine.partial_fit(X, y)
 
 
 KINDS = {
@@ -132,7 +267,8 @@ def test_a_class_that_comes_later():
     machine.partial_fit(X[:600], y[:600], classes=[0, 1, 2])
     assert machine.component_coef_.shape == (3, 64)
     assert 2 not in machine.predict(X)
-    stream_of(machine, X[600:], y[600:], 1000)
+    with pytest.warns(DriftWarning, match="0: mean -0.5"):
+        stream_of(machine, X[600:], y[600:], 1000)
     assert machine.score(X[-2000:], y[-2000:]) > 0.9
 
 

@@ -169,6 +169,22 @@ def test_it_leaves_and_comes_back(tmp_path, solver):
         np.testing.assert_array_equal(table["std_1"].to_numpy(), again.std(X)[:, 1])
 
 
+@pytest.mark.parametrize("way", ["fit", "blocks", "file"])
+def test_dask_frames_have_the_names_of_the_targets(way, tmp_path):
+    X, Y = (pd.DataFrame(each) for each in pair(900))
+    Y.columns = ["u", "v"]
+    lazy, targets = (dd.from_pandas(each, npartitions=2) for each in (X, Y))
+    machine = KernelRegressor(**SET)
+    machine.partial_fit(lazy, targets) if way == "blocks" else machine.fit(lazy, targets)
+    if way == "file":
+        dkernel.save(machine, tmp_path / "m")
+        machine = dkernel.load(tmp_path / "m")
+    assert list(machine.predict(lazy).columns) == ["score_u", "score_v"]
+    assert list(machine.predict_interval(lazy).columns) == ["lower_u", "upper_u", "lower_v", "upper_v"]
+    Y.columns = ["u", "u"]
+    assert list(machine.fit(X, Y).predict(lazy).columns) == ["score_0", "score_1"]
+
+
 def test_blocks_as_they_come():
     X, Y = pair(6000)
     machine = KernelRegressor(**SET)

@@ -141,9 +141,8 @@ def test_no_rows_to_fit_it_to_are_refused_before_the_fit():
         train(source(), BASE.replace(calibration="platt", holdout=0.0), SerialExecutor())
 
 
-def test_partial_fit_has_no_rows_for_it():
+def test_a_few_new_rows_of_the_same_law_leave_the_curve():
     X, y = rings(200)
-    assert not hasattr(KernelClassifier(calibration="platt"), "partial_fit")
     machine = KernelClassifier(n_components=16, alpha=1e-3, gamma=0.1, calibration="platt").fit(X, y)
     before = machine.model_.calibration
     machine.partial_fit(*rings(200, seed=1))
