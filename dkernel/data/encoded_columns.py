@@ -1,6 +1,6 @@
 """Columns of files that get an encoding, and the passes over them that learn it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +11,11 @@ from dkernel.data.block import chunk_limit, no_weight
 from dkernel.data.column_types import DATE, EMPTY, NUMBERS, TEXT, TIMES
 from dkernel.data.encoding import CategoryColumn, Encoding, TableCounts
 from dkernel.data.encoding.counts import CategoryCount
-from dkernel.data.encoding.notation import is_date, is_iso, is_plain, remark_on
+from dkernel.data.encoding.notation import remark_on
 from dkernel.data.file_parts import count_weights
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, number_files
 from dkernel.data.object_columns import find_domains
+from dkernel.data.refused_columns import refuse_notations
 from dkernel.errors import DataError
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.numerics.validation import nearest_name
@@ -91,35 +92,50 @@ def with_numbers(tables: Sequence[FileSchema], columns: ReadColumns, request: Re
 
 
 def learn_encoding(
-    tasks: Sequence[Delayed],
+    make_tasks: Callable[[Mapping[str, str]], Sequence[Delayed]],
     kinds: Mapping[str, str],
     request: ReadOptions,
     coded: frozenset[str],
     where: str,
-    guessed: bool = False,
 ) -> tuple[Encoding, dict[str, str]]:
     """The encoding that the counts of all parts decide, and remarks about it.
 
-    The parts are merged in their order, so workers decide nothing.
+    The parts are merged in their order, so workers decide nothing. A column of texts that are all dates, times or
+    durations is one of these, and all is then counted once more.
 
     Parameters
     ----------
-    tasks : the TableCounts of each part
+    make_tasks : makes, for the kind of each column, the tasks that give the TableCounts of each part
     coded : columns that are stored as categories
     where : the file, or X, for messages
-    guessed : whether types are those that texts look like, so that texts of dates are none that could be read
     """
+    asked = coded.union(request.categorical if isinstance(request.categorical, tuple) else ())
+    total = _count(make_tasks(kinds), len(kinds), request)
+    texts = {
+        name: count
+        for name, count in zip(kinds, total.columns, strict=True)
+        if isinstance(count, CategoryCount) and name not in asked
+    }
+    refuse_notations(texts, where, total.rows)
+    if times := {name: count.meaning for name, count in texts.items() if count.meaning in TIMES}:
+        kinds = {**kinds, **times}
+        total = _count(make_tasks(kinds), len(kinds), request)
+    notes = {**total.notes(kinds), **_remarks({name: each for name, each in texts.items() if name not in times})}
+    encoding = total.encoding(kinds, request.missing, request.dates, request.date_format)
+    return encoding, notes | _without_means(total, encoding)
+
+
+def _count(tasks: Sequence[Delayed], columns: int, request: ReadOptions) -> TableCounts:
+    """The counts of all parts, some of which are here at one time."""
     total: TableCounts | None = None
-    at_once = max(1, min(AT_ONCE, COUNTED // len(kinds)))
+    at_once = max(1, min(AT_ONCE, COUNTED // columns))
     for first in range(0, len(tasks), at_once):
         for counts in request.compute(*tasks[first : first + at_once]):
             total = counts if total is None else total.merge(counts)
     assert total is not None
     if not total.rows:
         raise no_weight()
-    notes = {**total.notes(kinds), **_notations(total, kinds, coded, request, where, guessed)}
-    encoding = total.encoding(kinds, request.missing, request.dates, request.date_format)
-    return encoding, notes | _without_means(total, encoding)
+    return total
 
 
 def _without_means(total: TableCounts, encoding: Encoding) -> dict[str, str]:
@@ -133,48 +149,12 @@ def _without_means(total: TableCounts, encoding: Encoding) -> dict[str, str]:
     return {"rare values": "; ".join(said)} if said else {}
 
 
-def _notations(
-    total: TableCounts, kinds: Mapping[str, str], coded: frozenset[str], request: ReadOptions, where: str, guessed: bool
-) -> dict[str, str]:
-    """Notes about ISO dates, quantities and amounts that are texts, and a refusal of those in another notation.
-
-    A column that is named as a category is one.
-    """
-    texts: list[str] = []
-    remarks: list[str] = []
-    asked = {*coded, *(request.categorical if isinstance(request.categorical, tuple) else ())}
-    for name, count in zip(kinds, total.columns, strict=True):
-        if not isinstance(count, CategoryCount) or name in asked:
-            continue
-        example = count.notation
-        if not example or is_plain(example):
-            remark = remark_on(list(count.counts))
-            remarks += [f"{name}: {remark}"] if remark else []
-            continue
-        if is_iso(example) and not guessed:
-            texts.append(f"{name} ({example})")
-            continue
-        what = "numbers that are not"
-        advice = "as 1234.5, without separators and units (pandas.read_csv has decimal and thousands)"
-        if is_date(example):
-            what = "dates that are not all"
-            form = "%d.%m.%Y" + " %H:%M" * (":" in example)
-            said = f"--date-format '{name}={form}', date_format={{{name!r}: {form!r}}}"
-            advice = f"as 2024-12-31, all with a zone or none, or say how they are written (such as {said})"
-        raise DataError(
-            f"{where}, column {name!r}: its values are texts such as {example!r}, {what} written as such. Write them "
-            f"{advice}, exclude the column, or name it as a category (--categorical {name}; "
-            f"categorical_features=[{name!r}])."
-        )
-    notes = (
-        {"dates": f"{', '.join(texts)}: texts, so a category; --date-format NAME=ISO8601 makes dates of them"}
-        if texts
-        else {}
-    )
-    if remarks:
-        advice = "write the numbers alone, and leave empty what is missing"
-        notes["texts"] = f"{'; '.join(remarks)}: so a category; where this is an amount, {advice}"
-    return notes
+def _remarks(texts: Mapping[str, CategoryCount]) -> dict[str, str]:
+    """A note about quantities and amounts that are texts, and so categories."""
+    found = {name: remark_on(list(count.counts)) for name, count in texts.items()}
+    remarks = [f"{name}: {remark}" for name, remark in found.items() if remark]
+    advice = "so a category; where this is an amount, write the numbers alone, and leave empty what is missing"
+    return {"texts": f"{'; '.join(remarks)}: {advice}"} if remarks else {}
 
 
 def reading_arguments(model: Any) -> dict[str, Any]:

@@ -306,16 +306,18 @@ def _with_encoding(
     if request.encoding is not None or columns.encoded is None:
         return replace(columns, encoding=request.encoding if columns.encoded else None), {}
     limit = chunk_limit(len(columns.features), 8)
-    tasks = [table.file.task(count_part, part, columns) for table in tables for part, _ in divide(table, limit)]
-    if not tasks:
+    parts = [(table.file, part) for table in tables for part, _ in divide(table, limit)]
+    if not parts:
         return replace(columns, encoded=None), {}
+
+    def make_tasks(kinds: Mapping[str, str]) -> list[Delayed]:
+        return [file.task(count_part, part, replace(columns, encoded=kinds)) for file, part in parts]
+
     coded, where = frozenset(name for table in tables for name in table.coded), tables[0].file.name
-    encoding, notes = learn_encoding(
-        tasks, columns.encoded, request, coded, where, all(table.inferred for table in tables)
-    )
+    encoding, notes = learn_encoding(make_tasks, columns.encoded, request, coded, where)
     if not encoding.names:
         raise DataError(f"{tables[0].file.name}: no feature holds a value that came twice: nothing can be learned.")
-    return replace(columns, encoding=encoding), notes
+    return replace(columns, encoded=encoding.kinds, encoding=encoding), notes
 
 
 def _note_hidden(table: FileSchema, request: ReadOptions) -> dict[str, str]:

@@ -102,27 +102,49 @@ def table(words):
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
-        (["0,5", "1,5"], "such as '0,5', numbers that are not written as such"),
-        (["5/1/2024", "2024-01-05", "Jan 5, 2024"], "--date-format"),
-        (["1,000", "2,000"], "thousands"),
+        (["0,5", "1.234,5"], "numbers such as '0,5'. Add formats={'text': '1.234,5'}. (Or "),
+        (["5/1/2024", "2024-01-05", "Jan 5, 2024"], "dates such as '5/1/2024'. They have no common form"),
+        (["1,000", "2,000"], "Add formats={'text': '1,234.5'} or formats={'text': '1234,5'}."),
+        (["5/31/2024", "12/1/2024"], "Add formats={'text': '%m/%d/%Y'}."),
+        (["1_000", "7"], "'1_000'"),
+        (["\uff11\uff12", "7"], "They have no common form: write all as 1234.5"),
+        (["5\0", "7"], "'5\\x00'"),
     ],
 )
 def test_it_is_refused_with_what_to_do_or_taken_as_a_category_on_request(run_to, tmp_path, words, advice):
     rows, path, out = table(words), tmp_path / "t.csv", tmp_path / "m"
-    rows.to_csv(path, index=False, sep=";")
+    rows.to_csv(path, index=False)
     job = ["train", path, "--label", "y", "--out", out, "--kernel", "gaussian", "--gamma", 0.5, "--metric", "identity"]
     refused = run_to(*job, code=65)
-    assert "t.csv, column 'text'" in refused.stderr
+    assert "t.csv (40 rows were looked at), column 'text': " in refused.stderr
     assert advice in refused.stderr
     run_to(*job, "--categorical", "text", "--quiet")
     machine = dkernel.KernelClassifier("gaussian", gamma=0.5, metric="identity")
-    with pytest.raises(DataError, match="X, column 'text'"):
+    with pytest.raises(DataError, match=r"X \(40 rows were looked at\), column 'text': "):
         machine.fit(rows[["x", "text"]], rows["y"])
     stored = rows[["x", "text"]].astype({"text": "category"})
     assert machine.fit(stored, rows["y"]).model_.encoding.kinds["text"] == "category"
 
 
-def test_iso_dates_in_text_are_told_of():
-    rows = table(["2024-01-05", "2024-02-06"])
-    machine = dkernel.KernelClassifier("gaussian", gamma=0.5, metric="identity").fit(rows[["x", "text"]], rows["y"])
-    assert "--date-format NAME=ISO8601" in machine.chosen_["dates"]
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (["2024-01-05", "2024-02-06", "-"], "date"),
+        (["2024-01-05 10:30Z", "2024-02-06T10:30:00.5+02:00"], "date"),
+        (["10:30", "12:45:10"], "time"),
+        (["1 days 02:00:00", "3 days 00:00:00"], "duration"),
+        (["2024-01-05", "spring"], "category"),
+        (["1.2.3", "1.2"], "category"),
+        (["10-19", "20-29"], "category"),
+    ],
+)
+def test_texts_mean_the_same_by_every_door(words, kind, tmp_path):
+    rows = table(words)
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    rows.to_parquet(tmp_path / "t.parquet", index=False)
+    X, y = rows[["x", "text"]], rows["y"]
+    found = [dkernel.open_source(tmp_path / f"t.{form}", label="y").encoding for form in ("csv", "parquet")]
+    found.append(dkernel.KernelClassifier("gaussian", gamma=0.5, metric="identity").fit(X, y).model_.encoding)
+    found.append(dkernel.data.from_arrays(X, y, categorical="auto", missing="indicator").encoding)
+    assert [encoding.kinds["text"] for encoding in found] == [kind] * 4
+    assert all(encoding == found[0] for encoding in found)

@@ -130,7 +130,9 @@ def test_texts_of_dates_are_dates_or_refused_but_no_category(texts, tmp_path):
         expected = [1704103200, 1704189600] * 3
         assert seconds_in(open_source(tmp_path / "t.csv", **SETTINGS)).tolist() == expected
         return
-    with pytest.raises(DataError, match=r"'when': its values are texts such as .*, dates that are not all written as"):
+    with pytest.raises(
+        DataError, match=r"'when': dates such as .* have no common form: write all as 2024-12-31, all with"
+    ):
         open_source(tmp_path / "t.csv", **SETTINGS)
     assert open_source(tmp_path / "t.csv", categorical=("when",)).encoding.kinds["when"] == "category"
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from dask.delayed import delayed
+from dask.delayed import Delayed, delayed
 
 from dkernel.data.block import targets_in
 from dkernel.data.collections.dask_arrays import dense_blocks, find_name, refuse_parts
@@ -186,10 +186,13 @@ def make_encoding(
     ----------
     kinds, stored : of the columns, as of `kinds_to_encode`
     """
-    count = partial(count_rows, tuple(kinds), dict(kinds), dict(request.date_format))
-    token = uuid4().hex  # a worker that has a result under a key does not compute it again
-    tasks = [delayed(count)(*part, dask_key_name=f"dkernel-read-{token}-{i}") for i, part in enumerate(parts)]
-    encoding, notes = learn_encoding(tasks, kinds, request, stored, "X")
+
+    def make_tasks(kinds: Mapping[str, str]) -> list[Delayed]:
+        count = partial(count_rows, tuple(kinds), dict(kinds), dict(request.date_format))
+        token = uuid4().hex  # a worker that has a result under a key does not compute it again
+        return [delayed(count)(*part, dask_key_name=f"dkernel-read-{token}-{i}") for i, part in enumerate(parts)]
+
+    encoding, notes = learn_encoding(make_tasks, kinds, request, stored, "X")
     if not encoding.names:
         raise DataError("No column of X holds a value that came twice: nothing can be learned from it.")
     return encoding, notes

@@ -31,7 +31,7 @@ from dkernel.data.encoding.label_means import (
     has_weight,
     row_copies,
 )
-from dkernel.data.encoding.notation import SEVERAL_NOTATIONS, find_example, foremost
+from dkernel.data.encoding.notation import SEVERAL_NOTATIONS, find_example, find_meaning, foremost
 from dkernel.data.encoding.tables import as_arrow, code_column, column_numbers, filter_rows, find_zone, get_column
 from dkernel.data.encoding.words import arrow_kind, in_kind, kind_among, kinds_in
 from dkernel.errors import DataError
@@ -227,6 +227,11 @@ class CategoryCount:
             exact, label = False, None if label is None else label.among(("", *frequent))
         kinds = other.kinds if self.kinds is None else self.kinds if other.kinds is None else self.kinds & other.kinds
         return CategoryCount(frequent, missing, exact, label, notation, kinds)
+
+    @property
+    def meaning(self) -> str:
+        """What the values are if they are texts, see `notation.find_meaning`."""
+        return find_meaning(self.notation, self.kinds)
 
     @property
     def values(self) -> str:

@@ -1,11 +1,15 @@
-"""Finds numbers and dates that were written as text in the notation of a country or a spreadsheet."""
+"""What the texts of a column mean: times, numbers or dates in the notation of a country or a spreadsheet, or words."""
 
 import re
 from collections.abc import Iterable, Sequence
 
-AMOUNT = r"[-+\u2212(]?[$€£¥]? ?(?:\d{1,3}(?:[,.' \u2019\u00a0\u202f]\d{3})+|\d+|(?=\.\d))(?:[.,]\d+)?(?:[eE][-+]?\d+)?"
+from dkernel.data.column_types import DATE, TEXT, TIMES
+from dkernel.data.encoding.words import NULL_NUMBERS, ZONES
+
+THOUSANDS = ",._' \u2019\u00a0\u202f"
+AMOUNT = rf"[-+\u2212(]?[$€£¥]? ?(?:\d{{1,3}}(?:[{THOUSANDS}]\d{{3}})+|\d+|(?=\.\d))(?:[.,]\d+)?(?:[eE][-+]?\d+)?"
 NUMBER_NOTATION = re.compile(rf"{AMOUNT} ?[%$€£¥]?\)?")
-PLAIN = re.compile(r"\d+")  # a ZIP code looks like this, and is a category
+PLAIN = re.compile(r"\d+", re.ASCII)  # a ZIP code looks like this, and is a category
 QUANTITY = re.compile(rf"{AMOUNT}[ \u00a0]?([^\W\d_]{{1,12}}(?:/[^\W\d_]{{1,3}})?[23²³]?)")
 CURRENCY = re.compile(rf"(USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|BRL|MXN|KRW|ZAR) ?{AMOUNT}")
 MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
@@ -31,6 +35,31 @@ SEVERAL_NOTATIONS = 12
 
 FEW_UNITS = 3  # as year, years, month
 
+NOTATION = "notation"
+"""What texts mean that are numbers or dates which no program reads without being told how they are written."""
+
+_MISSING = frozenset(NULL_NUMBERS)
+
+
+def find_meaning(example: str | None, kinds: frozenset[str] | None) -> str:
+    """What texts mean: one of TIMES, NOTATION, or TEXT of a category. All doors of the data ask it.
+
+    Parameters
+    ----------
+    example : of `find_example`, for all texts of the column
+    kinds : of `words.kinds_in`, for all texts of the column
+
+    Examples
+    --------
+    >>> from dkernel.data.encoding.words import kinds_in
+    >>> columns = (["2024-01-05", "-"], ["10:30"], ["0,5", "?"], ["2024-01-05", "2024-01-05T00:00Z"], ["10", "2a"])
+    >>> [find_meaning(find_example(words), kinds_in(words)) for words in columns]
+    ['date', 'time', 'notation', 'notation', 'text']
+    """
+    known = frozenset() if kinds is None or example is None else kinds
+    times = [kind for kind in TIMES if kind in known and (kind != DATE or known & {*ZONES})]
+    return times[0] if times else NOTATION if example and not is_plain(example) else TEXT
+
 
 def find_example(words: Iterable[str | None]) -> str | None:
     """One of some texts that are all numbers or dates; "" if one of them is neither, None if there are no texts.
@@ -46,7 +75,7 @@ def find_example(words: Iterable[str | None]) -> str | None:
     """
     first = None
     for word in words:
-        if word is None or not word.strip():
+        if word is None or not word.strip() or word in _MISSING:
             continue
         if not is_amount(word):
             return ""
@@ -87,7 +116,8 @@ def remark_on(words: Sequence[str]) -> str | None:
 
 def is_amount(word: str) -> bool:
     """True for a number or a date, in any notation."""
-    return (NUMBER_NOTATION.fullmatch(word.strip()) or DATE_NOTATION.fullmatch(word.strip())) is not None
+    text = word.replace("\0", "").strip()
+    return (NUMBER_NOTATION.fullmatch(text) or DATE_NOTATION.fullmatch(text)) is not None
 
 
 def is_plain(word: str) -> bool:

@@ -14,12 +14,23 @@ from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as arrow_csv
 
 from dkernel.data.column_types import BOOL, DATE, DECIMAL, DURATION, FLOAT, INT, TEXT, TIME, TIMES, column_type
 
 NUMBER = "number"
 VALUE_KINDS = (TEXT, NUMBER, BOOL, *TIMES)
 """What the values of a category are. A number may also be a format, "%02d" or "%.2f", that its words have."""
+
+_SPREADSHEETS = ("#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!", "#CALC!", "#FIELD!", "(null)")
+NULLS = (*arrow_csv.ConvertOptions().null_values, "None", "<NA>", "NaT", "\\N", *_SPREADSHEETS)
+"""Words for a missing value: pyarrow's, and those that pandas, databases and spreadsheets write beside them."""
+
+NULL_NUMBERS = (*NULLS, "?", "-", "--", ".", "na", "n.a.", "none")
+"""Words for a missing number or date. Among texts they may be categories."""
+
+ZONES = ("date with a zone", "date without a zone")
+"""Kinds of texts beside DATE: a column of dates has one of them, as an instant without a zone is none."""
 
 DAYS_AND_CLOCK = (
     r"(?P<days>-?\d+) days?(?:,? (?P<sign>[-+]?)(?P<hours>\d\d?):(?P<minutes>\d\d):(?P<seconds>\d\d(?:\.\d+)?))?"
@@ -32,10 +43,10 @@ _WRITTEN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.0|\.\d*[1-9])?(?:e\+?\d\d+|e-\d+|E[
 _NUMBER_WORD = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?inf", re.ASCII)
 _TRUTH = {"true": "True", "True": "True", "TRUE": "True", "false": "False", "False": "False", "FALSE": "False"}
 _ONES = {"True": "1", "False": "0"}
-_CLOCK = r"(?P<time>(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d)?)(?:\.(?P<fraction>\d+))?"
+_CLOCK = r"(?P<time>(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d)?)(?:\.(?P<fraction>\d{1,9}))?"
 _TIME = re.compile(_CLOCK, re.ASCII)
 _ZONE = r"(?P<zone> ?UTC|Z|[-+]\d\d(?::?\d\d)?)?"
-_DATE = re.compile(rf"(?P<day>\d{{4}}-\d\d-\d\d)(?:[ T]{_CLOCK}{_ZONE})?", re.ASCII)
+_DATE = re.compile(rf"(?P<day>\d{{4}}-\d\d-\d\d)(?:[ T](?:{_CLOCK}|(?P<hour>[01]\d|2[0-3])){_ZONE})?", re.ASCII)
 _DURATION = re.compile(DAYS_AND_CLOCK, re.ASCII)
 
 _EXACT = 2.0**64
@@ -138,16 +149,21 @@ def _truth(text: str) -> str:
 
 def _date(text: str) -> str:
     match = _DATE.fullmatch(text)
-    if match is None:
-        return text
-    zone = (match["zone"] or "").strip().replace("UTC", "Z")
-    try:
-        moment = datetime.fromisoformat(f"{match['day']}T{match['time'] or '00:00'}{zone}")
-        moment = moment.replace(tzinfo=None) - (moment.utcoffset() or timedelta(0))
-    except (ValueError, OverflowError):
+    moment = None if match is None else _moment(match)
+    if match is None or moment is None:
         return text
     time = _clock(moment.isoformat()[11:], match["fraction"])
     return moment.isoformat()[:10] + ("" if time == "00:00:00" else f" {time}")
+
+
+def _moment(match: re.Match[str]) -> datetime | None:
+    """The date and time of a text, in UTC and without its fraction; None where no calendar has it."""
+    zone = (match["zone"] or "").strip().replace("UTC", "Z")
+    try:
+        moment = datetime.fromisoformat(f"{match['day']}T{match['time'] or (match['hour'] or '00') + ':00'}{zone}")
+        return moment.replace(tzinfo=None) - (moment.utcoffset() or timedelta(0))
+    except (ValueError, OverflowError):
+        return None
 
 
 def _time(text: str) -> str:
@@ -189,6 +205,8 @@ def kinds_in(words: Iterable[str | None], type_kind: str = TEXT) -> frozenset[st
     (['%02d', 'number'], ['%02d'], ['%.2f'])
     >>> sorted(kinds_in(["true", "false"])), sorted(kinds_in(["a", "1"])), kinds_in([None])
     (['bool'], [], None)
+    >>> sorted(kinds_in(["2024-01-05", "-"])), sorted(kinds_in(["2024-01-05", "2024-01-05T00:00Z"]))
+    (['date', 'date without a zone'], ['date'])
     """
     kinds: set[str] | None = None
     for word in words:
@@ -203,8 +221,15 @@ def kinds_in(words: Iterable[str | None], type_kind: str = TEXT) -> frozenset[st
     return None if kinds is None else frozenset(kinds)
 
 
+_MISSING = frozenset(NULL_NUMBERS)
+
+
 def _fitting_kinds(text: str) -> set[str]:
-    kinds = {kind for kind, pattern in ((DATE, _DATE), (TIME, _TIME), (DURATION, _DURATION)) if pattern.fullmatch(text)}
+    if text in _MISSING:  # a missing time among times
+        return {*TIMES, *ZONES}
+    kinds = {kind for kind, pattern in ((TIME, _TIME), (DURATION, _DURATION)) if pattern.fullmatch(text)}
+    if (match := _DATE.fullmatch(text)) and _moment(match) is not None:
+        kinds |= {DATE, ZONES[not match["zone"]]}
     if text in _TRUTH:
         kinds.add(BOOL)
     whole, point, decimals = text.partition(".")

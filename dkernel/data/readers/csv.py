@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dkernel.data.block import UncheckedBlock
+from dkernel.data.encoding.words import NULL_NUMBERS, NULLS
 from dkernel.data.file_schema import CSV_TEXT, FilePart, ReadColumns
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import WITHOUT_THEM, raw_of_table, with_columns
 from dkernel.data.readers.csv_fields import Header, parse_rows, read_types, split_fields
 from dkernel.data.readers.csv_refusals import CheckColumn, explain_parse, no_text, no_values, refuse_fields
 from dkernel.data.readers.csv_schema import read_schema as read_schema
-from dkernel.data.readers.text_dates import NULL_NUMBERS, NULLS, no_dates, without_words
+from dkernel.data.readers.text_dates import no_dates, without_words
 from dkernel.data.readers.text_rows import Lines
 from dkernel.data.rejected_rows import RejectedRow
 from dkernel.errors import MissingLabelError

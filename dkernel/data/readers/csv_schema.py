@@ -11,13 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dkernel.data.column_types import DATE, EMPTY, OTHER, TEXT, TIMES, column_type, is_bytes, join_types
+from dkernel.data.column_types import EMPTY, OTHER, TEXT, TIMES, column_type, is_bytes, join_types
+from dkernel.data.encoding.notation import find_example, find_meaning
+from dkernel.data.encoding.words import NULL_NUMBERS, NULLS, kinds_in
 from dkernel.data.file_schema import FileSchema, ReadOptions
 from dkernel.data.object_columns import known_numbers
 from dkernel.data.paths import File
 from dkernel.data.readers.csv_fields import PLAIN_NUMBER, TYPES, Header, parse_rows, well_formed_rows
 from dkernel.data.readers.csv_refusals import explain_parse
-from dkernel.data.readers.text_dates import DATES, NULL_NUMBERS, NULLS, read_dates
 from dkernel.data.readers.text_rows import Steps, line_ends, row_blocks, row_ends
 from dkernel.errors import DataError
 from dkernel.numerics.tiling import PIECE_ROWS
@@ -189,8 +190,10 @@ class _Kinds:
                 kind = "bool" if _mostly_truths(column, self.header) else "float"
             elif kind == "text" and _mostly_numbers(column, self.header):
                 kind = "float"  # reading it as numbers names the row of the word
-            elif kind == "text" and _are_dates(column):
-                kind = DATE  # which Arrow tries to read in nanoseconds, and so in few years only
+            elif kind == TEXT:
+                words = pc.unique(column).to_pylist()
+                meaning = find_meaning(find_example(words), kinds_in(words))
+                kind = meaning if meaning in TIMES else TEXT
             self.kind_of[name] = kind
         for name in as_text:
             if name == self.label:
@@ -295,18 +298,6 @@ def _mostly_numbers(column: pa.ChunkedArray, header: Header) -> bool:
     first = column.slice(0, _KIND_VALUES).to_pylist()
     first = [value for value in first if value is not None and value not in NULL_NUMBERS]
     return _fitting(first, pa.float64(), header) > len(first) / 2
-
-
-def _are_dates(column: pa.ChunkedArray) -> bool:
-    """True if each value that is there is a date, with a zone or without."""
-    there = column.filter(pc.invert(pc.is_in(column, pa.array(NULL_NUMBERS))))
-    for form in DATES[:2] if len(there) else ():
-        try:
-            read_dates(there, *form)
-        except pa.ArrowInvalid:
-            continue
-        return True
-    return False
 
 
 def _mostly_truths(column: pa.ChunkedArray, header: Header) -> bool:

@@ -10,19 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as arrow_csv
 
 from dkernel.data.arrow import look_up
 from dkernel.data.column_types import DURATION, TEXT
-from dkernel.data.encoding.words import DAYS_AND_CLOCK, arrow_kind, to_words
+from dkernel.data.encoding.words import DAYS_AND_CLOCK, NULL_NUMBERS, arrow_kind, to_words
 from dkernel.errors import DataError, RecipeError
 from dkernel.numerics.validation import RowDescriber
-
-NULLS = (*arrow_csv.ConvertOptions().null_values, "None", "<NA>", "NaT", "\\N")
-"""Words for a missing value: pyarrow's, and those that pandas and databases write beside them."""
-
-NULL_NUMBERS = (*NULLS, "?", "-", "--", ".", "na", "n.a.", "none")
-"""Words for a missing number or date. Among texts they may be categories."""
 
 DATES = ("", pa.timestamp("us")), ("", pa.timestamp("us", "UTC")), ("1970-01-01 ", pa.timestamp("us"))
 """What stands before the text, and the type that it is read as: Arrow reads dates of text, and times with a date."""
