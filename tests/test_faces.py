@@ -60,7 +60,7 @@ FEATURES = {
     "missing values": ("y", FIXED, {"gap": GAPS}),
     "missing values as the mean": ("y", FIXED | {"missing": "mean"}, {"gap": GAPS}),
     "dates": ("y", FIXED, {"when": WHEN}),
-    "dates in a format": ("y", FIXED | {"date_format": {"when": "%d.%m.%Y"}}, {"when": WHEN.strftime("%d.%m.%Y")}),
+    "dates in a format": ("y", FIXED | {"formats": {"when": "%d.%m.%Y"}}, {"when": WHEN.strftime("%d.%m.%Y")}),
     "dates by the calendar": ("y", FIXED | {"dates": "calendar"}, {"when": WHEN}),
 }
 

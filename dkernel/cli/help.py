@@ -153,6 +153,8 @@ def in_options(message: str, command: click.Command) -> str:
     '--n-components -3 is not valid. Use --loss hinge, or leave --loss out.'
     >>> in_options("loss=1/part.parquet and data/loss=1.csv", command)
     'loss=1/part.parquet and data/loss=1.csv'
+    >>> in_options("Add formats={'pay': '1,234.5'}.", click.Command("train", params=[click.Option(["--formats"])]))
+    "Add --formats 'pay=1,234.5'."
     """
     flags = {
         p.name: next(o for o in p.opts if o.startswith("--")) for p in command.params if isinstance(p, click.Option)
@@ -163,10 +165,15 @@ def in_options(message: str, command: click.Command) -> str:
         return message
 
     def flag(match: Any) -> str:
+        if match["column"] is not None:
+            return f"{flags[match['name']]} '{match['column']}={match['form']}'"
         value = match["text"] if match["text"] is not None else match["value"]
         quoted = f"'{value}'" if match["text"] is not None and re.search(r"[\s()*|]", value) else value
         return f"{flags[match['name']]} {quoted}"
 
-    pattern = rf"(?<![\w(.,'/-])(?<![,(] )(?P<name>{names})=(?:'(?P<text>[^']*)'|(?P<value>[\w.+-]*\w)(?![\w/]))"
+    value = r"\{'(?P<column>[^']*)': '(?P<form>[^']*)'\}|'(?P<text>[^']*)'|(?P<value>[\w.+-]*\w)(?![\w/])"
+    pattern = rf"(?<![\w(.,'/-])(?<![,(] )(?P<name>{names})=(?:{value})"
     message = re.sub(pattern, flag, message)
-    return re.sub(rf"\b([Ll]eave|[Ll]ower|[Rr]aise) (?!out\b)({names})\b", lambda m: f"{m[1]} {flags[m[2]]}", message)
+    return re.sub(
+        rf"\b([Ll]eave|[Ll]ower|[Rr]aise|[Cc]hange) (?!out\b)({names})\b", lambda m: f"{m[1]} {flags[m[2]]}", message
+    )

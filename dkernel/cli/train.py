@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 RECIPE = {name: p for name, p in PARAMETERS.items() if name not in ("sampling", "rounds")}
 """The parameters of the recipe that have an option."""
-_TEXT = ("positive", "kernel", "categorical", "date_format", "local")  # of which a number is text too
+_TEXT = ("positive", "kernel", "categorical", "formats", "local")  # of which a number is text too
 
 
 recipe_options = combine(
@@ -60,7 +60,7 @@ recipe_options = combine(
             group=p.group,
             usual=p.usual,
             type=click.STRING if name in _TEXT else WORD_OR_NUMBER,
-            multiple=name == "date_format",
+            multiple=name == "formats",
             metavar=p.metavar,
         )
         for name, p in RECIPE.items()
@@ -238,7 +238,7 @@ def open_rows(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None)
         categorical=recipe.categorical,
         missing=recipe.missing,
         dates=recipe.dates,
-        date_format=recipe.date_format,
+        formats=recipe.formats,
         max_bad_rows=values["max_bad_rows"],
         label_as=_label_as(recipe),
         **file_arguments({**values, "exclude": [name for name in values["exclude"] or () if name not in divided]}),

@@ -5,14 +5,27 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from dkernel.data.column_types import DECIMAL, EMPTY, NUMBERS, TIMES, join_types, label_type, name_type
+from dkernel.data.column_types import (
+    DECIMAL,
+    EMPTY,
+    FLOAT,
+    NUMBERS,
+    OTHER,
+    TEXT,
+    TIMES,
+    join_types,
+    label_type,
+    name_type,
+)
 from dkernel.data.encoded_columns import encoded_kinds
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions
 from dkernel.data.object_columns import object_columns
 from dkernel.data.readers.arrow_tables import common_type
+from dkernel.data.readers.text_dates import is_number_format
+from dkernel.data.refused_columns import RefusedColumnsError, explain_notation
 from dkernel.errors import DataError, MissingColumnError
 from dkernel.numerics.sparse_rows import RangeNames
-from dkernel.numerics.validation import nearest_name
+from dkernel.numerics.validation import nearest_name, quote_name
 
 
 def select_columns(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
@@ -26,6 +39,7 @@ def select_columns(tables: Sequence[FileSchema], request: ReadOptions) -> ReadCo
     _check_named(first, request, {name for table in tables for name in table.kinds})
     _check_roles(first, request)
     columns = _features(first, request) if sparse is None else sparse
+    _refuse_unclear(tables, {*columns, request.label, request.weight} if sparse is None else set(), request)
     needed = {*(n for n in (request.label, request.weight) if n), *request.keep}
     encoded, with_objects = None, set[str]()
     if sparse is None:
@@ -56,15 +70,39 @@ def select_columns(tables: Sequence[FileSchema], request: ReadOptions) -> ReadCo
         request.quarantine,
         objects,
         encoded,
-        date_formats=_date_formats(request),
+        formats=request.known_formats,
         keys={name: first.kinds[name] for name in first.keys if name in needed},
         kept_types=_kept_types(tables, request),
     )
 
 
+def _refuse_unclear(tables: Sequence[FileSchema], used: Set[str | None], request: ReadOptions) -> None:
+    """Refuse columns of numbers such as 1,200, which may be thousands or fractions, if no file tells which.
+
+    Of features that are texts the counts of all rows tell.
+    """
+    named = {*request.exclude, *request.keep, *(request.categorical if isinstance(request.categorical, tuple) else ())}
+    if request.label_as in ("text", "classes"):
+        named.add(str(request.label))
+    needed = {request.label, request.weight}
+    unclear = {name: (table, text) for table in reversed(tables) for name, text in table.unclear.items()}
+    settled = {name for t in tables for name in getattr(t.extra, "forms", ()) if name not in t.unclear}
+    if request.columns is not None:  # rows for a model: one number tells of all columns
+        settled |= {name for name in used if settled and name}
+    found = {
+        name: explain_notation(name, [text], text, table.file.name, name in needed)
+        for name, (table, text) in unclear.items()
+        if name in used
+        and name not in named | settled
+        and (table.kinds[name] != TEXT or name in (request.label, request.weight))
+    }
+    if found:
+        raise RefusedColumnsError(next(iter(unclear.values()))[0].file.name, found)
+
+
 def _kept_types(tables: Sequence[FileSchema], request: ReadOptions) -> dict[str, pa.DataType]:
     common_types: dict[str, pa.DataType] = {}
-    if request.kept_as == "csv":
+    if request.kept_as == "text":
         return common_types
     for name in request.keep:
         types = {table.types[name]: table for table in reversed(tables) if table.rows and name in table.types}
@@ -133,7 +171,9 @@ def _check_named(table: FileSchema, request: ReadOptions, anywhere: Set[str]) ->
     for option, name in asked:
         if name is not None and name not in table.kinds:
             kind = DataError if name in anywhere else MissingColumnError
-            raise kind(f"{table.file.name} has no column {name!r}, named by {option}.{nearest_name(name, names)}")
+            raise kind(
+                f"{table.file.name} has no column {quote_name(name)}, named by {option}.{nearest_name(name, names)}"
+            )
 
 
 def _check_roles(table: FileSchema, request: ReadOptions) -> None:
@@ -206,42 +246,37 @@ def _objects(
     table: FileSchema, columns: Sequence[str], request: ReadOptions, encoded: Mapping[str, str]
 ) -> tuple[str, ...]:
     """The features of a table that are objects; a feature or a weight that is not what it should be is refused."""
-    if request.weight is not None and table.kinds[request.weight] not in (*NUMBERS, "empty"):
+    formats = request.known_formats
+    if request.weight is not None and not _fits(table, request.weight, "number", formats.get(request.weight, "")):
         kind = name_type(table.kinds[request.weight])
-        raise DataError(f"{table.file.name}: the weight column {request.weight!r} holds {kind}, not numbers.")
-    formats = _date_formats(request)
+        raise RefusedColumnsError(table.file.name, {request.weight: f"the weight holds {kind}, not numbers."})
     kinds = {
-        name: table.kinds[name]
-        for name in columns
-        if not _fits(table, name, encoded.get(name), bool(formats.get(name)))
+        name: table.kinds[name] for name in columns if not _fits(table, name, encoded.get(name), formats.get(name, ""))
     }
     times = [name for name in kinds if encoded.get(name) in TIMES and kinds[name] in (*NUMBERS, *TIMES)]
     if times and table.file.format != "csv":  # of text, the reader names the row
-        raise DataError(
-            f"{table.file.name}: column {times[0]!r} holds {name_type(kinds[times[0]])}, and the model takes "
-            f"{name_type(encoded[times[0]])} there."
-        )
+        said = {n: f"it holds {name_type(kinds[n])}, and the model takes {name_type(encoded[n])} there." for n in times}
+        raise RefusedColumnsError(table.file.name, said)
     if table.inferred:
-        if undecoded := next((name for name, kind in kinds.items() if kind == "other"), None):
-            raise DataError(
-                f"{table.file.name}: column {undecoded!r} holds text that is not UTF-8. Give its --encoding (latin-1, "
-                f"...), save the file as UTF-8, or exclude the column, as with `--exclude {undecoded}`."
-            )
+        if undecoded := [name for name, kind in kinds.items() if kind == OTHER]:
+            advice = "Give its --encoding (latin-1, ...), save the file as UTF-8, or exclude the column, as with"
+            said = {n: f"it holds text that is not UTF-8. {advice} `--exclude {n}`." for n in undecoded}
+            raise RefusedColumnsError(table.file.name, said)
         kinds = {name: "guess" if kind in NUMBERS else kind for name, kind in kinds.items()}
     return object_columns(request.kernel, kinds, table.file.name, True, request.columns is not None)
 
 
-def _date_formats(request: ReadOptions) -> Mapping[str, str]:
-    return request.date_format if request.encoding is None else request.encoding.date_formats
-
-
-def _fits(table: FileSchema, name: str, encoded: str | None, formatted: bool) -> bool:
+def _fits(table: FileSchema, name: str, encoded: str | None, form: str) -> bool:
     """True if the encoding takes a column of its kind, which is then no matter of the kernel's."""
     kind = table.kinds[name]
     if encoded == "category":
         return kind != "other"
-    if formatted and kind in NUMBERS:  # digits such as 20241231, in a table
+    if is_number_format(form):
+        return kind in (*NUMBERS, TEXT, EMPTY)
+    if form and kind in NUMBERS:  # digits such as 20241231, in a table
         return table.file.format in ("csv", "parquet")
+    if encoded == "number" and kind in (*NUMBERS, EMPTY):
+        return True
     # Of text the reader makes dates or durations, or names the row that is none.
     return encoded in TIMES and kind in (encoded, "text", "empty")
 
@@ -249,6 +284,8 @@ def _fits(table: FileSchema, name: str, encoded: str | None, formatted: bool) ->
 def _one_kind(name: str, tables: Sequence[FileSchema], request: ReadOptions, keep: Set[str]) -> str:
     table_of_kind = {t.kinds[name]: t for t in reversed(tables) if t.rows and t.kinds[name] != EMPTY}
     if name == request.label:
+        if is_number_format(request.known_formats.get(name, "")):
+            table_of_kind = {FLOAT if kind == TEXT and not t.inferred else kind: t for kind, t in table_of_kind.items()}
         table_of_kind = {label_type(t.types[name]) if k == DECIMAL else k: t for k, t in table_of_kind.items()}
         return _label_kind(name, tables, table_of_kind, request.label_as)
     if len(table_of_kind) <= 1:
@@ -283,4 +320,4 @@ def _label_kind(name: str, tables: Sequence[FileSchema], table_of_kind: dict[str
 
 def _join_names(names: Sequence[str] | dict[str, str]) -> str:
     shown = list(names)
-    return ", ".join(repr(n) for n in shown[:12]) + (f" and {len(shown) - 12} more" if len(shown) > 12 else "")
+    return ", ".join(map(quote_name, shown[:12])) + (f" and {len(shown) - 12} more" if len(shown) > 12 else "")

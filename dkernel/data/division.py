@@ -16,9 +16,8 @@ from dkernel.data.arrow import look_up, pick_rows
 from dkernel.data.block import Block
 from dkernel.data.column_types import NUMBERS, TEXT, column_type
 from dkernel.data.encoding.tables import column_numbers
-from dkernel.data.file_schema import CSV_TEXT
 from dkernel.data.group_words import group_words
-from dkernel.data.readers.text_dates import dates_of_texts
+from dkernel.data.readers.text_dates import values_of_texts
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError
 
@@ -86,14 +85,7 @@ def hash_groups(groups: NDArray[np.str_]) -> tuple[NDArray[np.uint64], NDArray[n
 
 def groups_in(table: pa.Table, column: str) -> NDArray[np.str_]:
     """The words of the groups of rows; every row needs one."""
-    values = table.column(column)
-    if (table.schema.field(column).metadata or {}).items() >= CSV_TEXT.items():
-        values = pa.chunked_array([[_unquote(text) for text in values.to_pylist()]], pa.string())
-    return group_words(values, f"The column {column!r}")
-
-
-def _unquote(text: str | None) -> str | None:
-    return text[1:-1].replace('""', '"') if text and text[0] == text[-1] == '"' and len(text) > 1 else text
+    return group_words(table.column(column), f"The column {column!r}")
 
 
 def times_in(table: pa.Table, column: str, form: str = "") -> NDArray[np.float64]:
@@ -101,7 +93,7 @@ def times_in(table: pa.Table, column: str, form: str = "") -> NDArray[np.float64
     values = look_up(table.column(column))
     kind = column_type(values.type)
     if kind == TEXT or (form and kind in NUMBERS):
-        values = dates_of_texts(values, column, "the rows, row {} of a block".format, form)
+        values = values_of_texts(values, column, "the rows, row {} of a block".format, form)
     times = column_numbers(values).astype(np.float64)
     if np.isnan(times).any():
         raise DataError(f"The column {column!r} divides the rows and has a missing value: every row needs one.")

@@ -15,10 +15,11 @@ from dkernel.data.encoding.notation import remark_on
 from dkernel.data.file_parts import count_weights
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, number_files
 from dkernel.data.object_columns import find_domains
+from dkernel.data.readers.text_dates import is_number_format
 from dkernel.data.refused_columns import refuse_notations
 from dkernel.errors import DataError
 from dkernel.numerics.tiling import PIECE_ROWS
-from dkernel.numerics.validation import nearest_name
+from dkernel.numerics.validation import nearest_name, quote_name
 
 AT_ONCE = 64
 """Tasks whose results are here at one time."""
@@ -41,16 +42,18 @@ def encoded_kinds(
     if request.encoding is not None:
         return request.encoding.kinds
     named = dict.fromkeys(request.categorical if isinstance(request.categorical, tuple) else ())
-    dated = [name for name in request.date_format if name not in request.keep]  # a kept one divides the rows
-    known = frozenset(columns) if named or dated else ()
-    for name, what in [*((name, "category") for name in named), *((name, "date") for name in dated)]:
+    others = {*request.keep, request.label, request.weight}  # a kept one divides the rows
+    formed = {name: form for name, form in request.formats.items() if name not in others}
+    known = frozenset(columns) if named or formed else ()
+    for name, what in [*((name, "categorical") for name in named), *((name, "formats") for name in formed)]:
         if name not in known:
-            raise DataError(f"{where} has no feature {name!r}, named as a {what}.{nearest_name(name, list(columns))}")
+            hint = nearest_name(name, list(columns))
+            raise DataError(f"{where} has no feature {quote_name(name)}, named by {what}.{hint}")
     seen_kinds = {name: {table[name] for table in kinds} - {EMPTY} for name in columns}
 
     def kind_of_column(name: str) -> str:
-        if name in dated:
-            return DATE
+        if name in formed:
+            return "number" if is_number_format(formed[name]) else DATE
         # A column of several types is a category only where it is named as one: a file may hold a mistake.
         if name in named or (request.categorical != "none" and (name in coded or seen_kinds[name] == {TEXT})):
             return "category"
@@ -58,11 +61,11 @@ def encoded_kinds(
         return times[0] if times else "number"
 
     domains = find_domains(request.kernel, columns)
-    free = [name for name in columns if domains.get(name, "any") == "any"]
+    free = [name for name in columns if domains.get(name, "any") == "any" and name not in formed]
     if "objects" in domains.values() or any(not seen_kinds[name] <= set(NUMBERS) for name in free):
         return None  # the kernel says what such columns are
     encoded = {name: kind_of_column(name) for name in columns}
-    return encoded if request.holes or set(encoded.values()) != {"number"} else None
+    return encoded if request.holes or formed or set(encoded.values()) != {"number"} else None
 
 
 def with_numbers(tables: Sequence[FileSchema], columns: ReadColumns, request: ReadOptions) -> list[FileSchema]:
@@ -121,7 +124,7 @@ def learn_encoding(
         kinds = {**kinds, **times}
         total = _count(make_tasks(kinds), len(kinds), request)
     notes = {**total.notes(kinds), **_remarks({name: each for name, each in texts.items() if name not in times})}
-    encoding = total.encoding(kinds, request.missing, request.dates, request.date_format)
+    encoding = total.encoding(kinds, request.missing, request.dates, request.formats)
     return encoding, notes | _without_means(total, encoding)
 
 

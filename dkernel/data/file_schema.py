@@ -18,9 +18,6 @@ from dkernel.numerics.sparse_rows import RangeNames
 UNNAMED = re.compile(r"\s*|Unnamed: 0|__index_level_\d+__|__null_dask_index__")
 """Names of a column without one: of an index of pandas or Dask that was written to CSV or Parquet, and read again."""
 
-# Marks a kept column whose values are fields of a CSV file as they stand there, quotes included.
-CSV_TEXT = {b"dkernel": b"csv"}
-
 
 @dataclass(frozen=True)
 class ReadOptions:
@@ -28,9 +25,9 @@ class ReadOptions:
 
     `scan_bytes` is how much of a text file a scanning task looks at together. `kept_as` says what the kept columns of
     text files become: "types" (numbers where they give the same text again), "numbers" (wherever they are numbers) or
-    "csv" (the very characters). With `quarantine` bad rows are left out and listed instead of refused. `kernel` says
+    "text" (whole numbers, else text). With `quarantine` bad rows are left out and listed, not refused. `kernel` says
     which features are objects. `categorical` and `missing` say how columns are encoded (`dkernel.data.encoding`),
-    unless `encoding` does, that of a model; `date_format` names columns of dates, and says how these are written. With
+    unless `encoding` does, that of a model; `formats` says how dates and numbers that are texts are written. With
     `holes` missing values are looked for in numbers too. `delimiter` and `no_header` are of CSV; `label_as` says what
     the label is where its texts are numbers: "numbers", "text", "auto" (text where a whole number has other digits than
     its own, as 007) or "classes" (and where a fraction has, as 1.50).
@@ -60,9 +57,14 @@ class ReadOptions:
     no_header: bool = False
     max_bad_rows: int = 0
     dates: str = "calendar"
-    date_format: Mapping[str, str] = field(default_factory=dict)
+    formats: Mapping[str, str] = field(default_factory=dict)
     label_as: str = "auto"
     classes: tuple[Any, ...] | None = None
+
+    @property
+    def known_formats(self) -> Mapping[str, str]:
+        """The formats of columns: those of a model, or those that are given."""
+        return self.formats if self.encoding is None else self.encoding.formats
 
     @property
     def lenient(self) -> bool:
@@ -84,7 +86,8 @@ class FileSchema:
     numbers too. `keys`: columns that the names of its folders hold, and their value in all of its rows. `left_out`:
     numbers of bad rows. `types`: the Arrow type of each column, where the file says one. `before`: rows of the files
     before it. `counted`: rows of positive weight in each step, and copies of rows; `before` is then of copies.
-    `whole_label`: the label is text such as 1.0, of whole numbers with a point.
+    `whole_label`: the label is text such as 1.0, of whole numbers with a point. `unclear`: columns of numbers in
+    a notation, as 1,200, which may be thousands or a fraction, and one of these texts.
     """
 
     file: File
@@ -106,6 +109,7 @@ class FileSchema:
     before: int = 0
     counted: tuple[tuple[int, int], ...] = ()
     whole_label: bool = False
+    unclear: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def n_steps(self) -> int:
@@ -142,7 +146,7 @@ class ReadColumns:
     """Columns that are read from every file: `features` in their order; `kinds` are of all that are named.
 
     `objects` are the features that are no numbers. `encoded` says of each feature whether it is a "number", a "date",
-    a "duration" or a "category", where `encoding` makes inputs of them, once it has been learned. `date_formats` are of
+    a "duration" or a "category", where `encoding` makes inputs of them, once it has been learned. `formats` are of
     dates that are text and not in ISO 8601. `keys` stand in the names of folders, as whole numbers or as text.
     `kept_types` are the Arrow types of kept columns that differ between files. `strict` says that no encoding will fill
     a missing value, before there is one.
@@ -159,7 +163,7 @@ class ReadColumns:
     objects: tuple[str, ...] = ()
     encoded: Mapping[str, str] | None = None
     encoding: Encoding | None = None
-    date_formats: Mapping[str, str] = field(default_factory=dict)
+    formats: Mapping[str, str] = field(default_factory=dict)
     keys: Mapping[str, str] = field(default_factory=dict)
     kept_types: Mapping[str, Any] = field(default_factory=dict)
     strict: bool = False
@@ -192,10 +196,10 @@ class ReadColumns:
         """True if the column is a feature that is a date or a duration."""
         return self.encoded is not None and self.encoded.get(name) in TIMES
 
-    def time_format(self, name: str) -> str:
-        """The format of a date that is text, "" where it is ISO 8601; DURATION of a duration."""
+    def form_of(self, name: str) -> str:
+        """The format of texts that are dates or numbers, "" where dates are ISO 8601; DURATION of a duration."""
         duration = self.encoded is not None and self.encoded.get(name) == DURATION
-        return DURATION if duration else self.date_formats.get(name, "")
+        return DURATION if duration else self.formats.get(name, "")
 
     @property
     def names(self) -> tuple[str, ...]:

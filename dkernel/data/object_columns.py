@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dkernel.data.column_types import DATE, DURATION, EMPTY, NUMBERS, TEXT, TIME, name_type
+from dkernel.data.refused_columns import RefusedColumnsError
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
 from dkernel.numerics.sparse_rows import RangeNames
@@ -50,29 +51,29 @@ def object_columns(
     ('s',)
     """
     domains = find_domains(kernel, tuple(kinds))
-    names = []
+    names, refused = [], {}
     for name, kind in kinds.items():
         domain, is_number = domains.get(name), kind in (*NUMBERS, "guess")
         if domain == "objects" and kind in NUMBERS:
-            raise DataError(
-                f"{where}: column {name!r} holds {name_type(kind)}, and {parse(kernel or '')!r} takes text, lists or "
-                "sets: store the column as text."
-            )
-        if domain == "objects" or (domain == "any" and not is_number and kind != EMPTY):
+            takes = f"{parse(kernel or '')!r} takes text, lists or sets: store the column as text."
+            refused[name] = f"it holds {name_type(kind)}, and {takes}"
+        elif domain == "objects" or (domain == "any" and not is_number and kind != EMPTY):
             names.append(name)
         elif not is_number and kind != EMPTY and fitted:
-            raise DataError(f"{where}: column {name!r} holds {name_type(kind)}, and the model takes numbers there.")
+            refused[name] = f"it holds {name_type(kind)}, and the model takes numbers there."
         elif not is_number and kind != EMPTY:
-            raise DataError(_refusal(name, kind, where, None if domain else kernel, flag))
+            refused[name] = _refusal(name, kind, None if domain else kernel, flag)
+    if refused:
+        raise RefusedColumnsError(where, refused)
     return tuple(names)
 
 
-def _refusal(name: str, kind: str, where: str, passed_over_by: Kernel | str | None, flag: bool) -> str:
+def _refusal(name: str, kind: str, passed_over_by: Kernel | str | None, flag: bool) -> str:
     exclude = f"exclude it, as with `--exclude {name}`" if flag else "leave it out"
     if passed_over_by is not None:
         return (
-            f"{where}: column {name!r} holds {name_type(kind)}, and no part of {parse(passed_over_by)!r} takes it: "
-            f"{exclude}, or add a kernel of it, as in ... + SpectrumKernel(3).on([{name!r}])."
+            f"it holds {name_type(kind)}, and no part of {parse(passed_over_by)!r} takes it: {exclude}, or add a "
+            f"kernel of it, as in ... + SpectrumKernel(3).on([{name!r}])."
         )
     advice = {
         TEXT: f"take it as a category (`--categorical {name}`), or give it a kernel of texts, such as "
@@ -81,8 +82,7 @@ def _refusal(name: str, kind: str, where: str, passed_over_by: Kernel | str | No
         TIME: "or store it as a time or as seconds",
         DURATION: "or store it as seconds",
     }.get(kind, "or make columns of numbers or text of its parts")
-    what = f"{where}: column {name!r} holds {name_type(kind)}, not numbers, so it cannot be a feature"
-    return f"{what}: {exclude}, {advice}."
+    return f"it holds {name_type(kind)}, not numbers, so it cannot be a feature: {exclude}, {advice}."
 
 
 def check_gamma(kernels: Sequence[Kernel], gamma: Any) -> None:
@@ -107,4 +107,4 @@ def check_source(kernel: Kernel, source: Any) -> None:
         )
     for name in source.objects:
         if domains.get(name, "numbers") == "numbers":
-            raise DataError(_refusal(name, "text", "the source", kernel, flag=False))
+            raise RefusedColumnsError("the source", {name: _refusal(name, "text", kernel, flag=False)})

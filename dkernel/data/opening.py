@@ -3,7 +3,7 @@
 import codecs
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import fields, replace
 from functools import partial
 from os import PathLike
@@ -23,7 +23,8 @@ from dkernel.data.file_parts import count_part, format_module, read_unit
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, part_of_no_rows
 from dkernel.data.paths import FORMATS, File, expand, split_ending
 from dkernel.data.readers.folder_keys import parse_keys, with_folder_keys
-from dkernel.data.readers.text_dates import parse_date_formats
+from dkernel.data.readers.text_dates import parse_formats
+from dkernel.data.refused_columns import collect_refusals
 from dkernel.data.scratch import Scratch, unpack_all
 from dkernel.data.source import Source, Unit
 from dkernel.data.table_formats import live_rows
@@ -68,7 +69,7 @@ def open_source(
     max_bad_files: int = 0,
     text_encoding: str | None = None,
     dates: str = "calendar",
-    date_format: Mapping[str, str] | None = None,
+    formats: Mapping[str, str] | None = None,
     label_as: str | Sequence[Any] = "auto",
 ) -> Source:
     """Open files as rows in the order given: every chunk of known size, nothing read yet.
@@ -109,9 +110,9 @@ def open_source(
         Bytes of a text file that are scanned together.
     known : sequence of str, default=()
         Columns that do not count as extra (the label of the training, when scoring).
-    kept_as : {"types", "numbers", "csv"}, default="types"
+    kept_as : {"types", "numbers", "text"}, default="types"
         Form of the kept columns of text files: numbers where these give the same text again, wherever they are numbers,
-        or the very characters, for an output that is CSV.
+        or whole numbers alone, and all else is text, for an output that is CSV.
     quarantine : bool, default=False
         If True, bad rows are left out of the blocks and listed instead (Block.refused); for data without a label.
     kernel : Kernel or str, default=None
@@ -140,7 +141,7 @@ def open_source(
         Encoding of the text of CSV files, such as "latin-1"; by default UTF-8.
     dates : {"calendar", "seconds"}, default="calendar"
         Inputs of dates: seconds, year, month, weekday and hour, or the seconds alone.
-    date_format : dict, default=None
+    formats : dict, default=None
         Column -> how its dates are written, as of strptime: {"day": "%d.%m.%Y"}. Such a column of text, or of numbers
         as 20241231, holds dates; "ISO8601" is the format of a CSV's. A model knows the format of its columns.
     label_as : {"auto", "classes", "numbers", "text"} or sequence, default="auto"
@@ -189,7 +190,7 @@ def open_source(
         "known": tuple(known),
         "categorical": categorical if isinstance(categorical, str) else _names(categorical),
         "label_as": label_as,
-        "date_format": parse_date_formats(date_format),
+        "formats": parse_formats(formats),
         "classes": classes,
     }
     request = ReadOptions(**{option.name: given.get(option.name) for option in fields(ReadOptions)} | lists)
@@ -203,24 +204,39 @@ def open_source(
     look = partial(_look_at, scratch=Scratch.of(scratch))
     if request.keep == (EVERY_COLUMN,):
         request = replace(request, keep=_names_to_keep(files, look, request, bad, max_bad_files))
-    look = partial(look, request=request)
-    files, (tables, chosen), bad = _usable(files, look, bad, max_bad_files)
+
+    def attempt(refused: Set[str]) -> tuple[Source, bool]:
+        exclude = (*request.exclude, *sorted(refused - {*request.exclude}))
+        label, weight = (None if name in refused else name for name in (request.label, request.weight))
+        asked = replace(request, exclude=exclude, label=label, weight=weight)
+        return _open(files, look, asked, bad, max_bad_files)
+
+    source, has_kinds = collect_refusals(attempt)
+    if source.wide:
+        again = given | {"paths": paths}
+        source = replace(source, in_dtype=lambda dtype: open_source(**again | {"dtype": dtype}))
+    if missing == "error" or has_kinds or source.sparse:
+        return source
+    return replace(source, filled=partial(open_source, **given | {"paths": paths, "holes": True}))
+
+
+def _open(
+    files: list[File], look: Callable[..., _Look], request: ReadOptions, bad: dict[str, str], max_bad_files: int
+) -> tuple[Source, bool]:
+    """The rows of these files, and whether some of their columns are no numbers."""
+    files, (tables, chosen), bad = _usable(files, partial(look, request=request), bad, max_bad_files)
     rejected = None
-    if max_bad_rows:
+    if request.max_bad_rows:
         tables, rejected = without_bad_rows(tables, chosen, request)
     tables = with_numbers(tables, chosen, request)
     chosen, notes = _with_encoding(tables, chosen, request)
     notes |= _note_hidden(tables[0], request)
-    if dtype == "auto":
+    wide: Mapping[int, bool] = {}
+    if request.dtype == "auto":
         chosen = replace(chosen, dtype="float32")
-    source = replace(_source(files, tables, chosen, request.exclude), notes=notes, rejected=rejected)
-    source = replace(source, bad_files=mask_names(bad))
-    if dtype == "auto" and (wide := _wide_columns(tables, chosen)):
-        again = given | {"paths": paths}
-        source = replace(source, wide=wide, in_dtype=lambda dtype: open_source(**again | {"dtype": dtype}))
-    if missing == "error" or chosen.encoded is not None or chosen.objects or source.sparse:
-        return source
-    return replace(source, filled=partial(open_source, **given | {"paths": paths, "holes": True}))
+        wide = _wide_columns(tables, chosen)
+    source = replace(_source(files, tables, chosen, request.exclude), notes=notes, rejected=rejected, wide=wide)
+    return replace(source, bad_files=mask_names(bad)), chosen.encoded is not None or bool(chosen.objects)
 
 
 def _store_streams(paths: Any, scratch: Scratch, options: Mapping[str, Any]) -> list[Any]:

@@ -6,15 +6,25 @@ from typing import TypeVar
 
 from dkernel.data.encoding.counts import CategoryCount
 from dkernel.data.encoding.notation import NOTATION, is_date
-from dkernel.data.encoding.words import NULL_NUMBERS
+from dkernel.data.encoding.words import NO_VALUES
 from dkernel.data.readers.text_numbers import suggest_examples
-from dkernel.errors import DataError
+from dkernel.errors import DataError, mask_urls
 
 Result = TypeVar("Result")
 
 _DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d", "%d/%m/%y", "%m/%d/%y")
-_MONTHS = ("%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%d/%b/%Y", "%Y-%m-%d")
-_CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", "T%H:%M:%S", ":%H:%M:%S %z")
+_MONTHS = (
+    "%b %d, %Y",
+    "%B %d, %Y",
+    "%b %d %Y",
+    "%d-%b-%Y",
+    "%d %b %Y",
+    "%d %B %Y",
+    "%d/%b/%Y",
+    "%a, %d %b %Y",
+    "%Y-%m-%d",
+)
+_CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", "T%H:%M:%S", " %H:%M:%S GMT", ":%H:%M:%S %z")
 
 
 class RefusedColumnsError(DataError):
@@ -23,7 +33,7 @@ class RefusedColumnsError(DataError):
     Parameters
     ----------
     where : the file, or X
-    columns : name -> what was found and what to write
+    columns : name -> what was found and what to write; the text of several is one for each line
     rows : that were looked at; 0 where types alone were
 
     Examples
@@ -33,7 +43,7 @@ class RefusedColumnsError(DataError):
     """
 
     def __init__(self, where: str, columns: Mapping[str, str], rows: int = 0) -> None:
-        self.where, self.columns, self.rows = where, dict(columns), rows
+        self.where, self.columns, self.rows = mask_urls(where), dict(columns), rows
         looked = f" ({rows:,} rows were looked at)" * (rows > 0)
         if len(columns) == 1:
             name, said = next(iter(columns.items()))
@@ -42,6 +52,15 @@ class RefusedColumnsError(DataError):
             lines = "".join(f"\n  {name!r}: {said}" for name, said in columns.items())
             text = f"{where}{looked}: {len(columns)} columns cannot be read as they are.{lines}"
         super().__init__(text)
+
+    def join(self, other: "RefusedColumnsError") -> "RefusedColumnsError":
+        """The refusals of both, each with its place in what both have."""
+        where = min(self.where, other.where, key=len)
+        columns: dict[str, str] = {}
+        for error in (other, self):
+            place = error.where.removeprefix(where).lstrip(", ")
+            columns |= {name: f"{place}: {said}" if place else said for name, said in error.columns.items()}
+        return RefusedColumnsError(where, columns, max(self.rows, other.rows))
 
     def __reduce__(self) -> tuple[type["RefusedColumnsError"], tuple[str, dict[str, str], int]]:
         return type(self), (self.where, self.columns, self.rows)
@@ -61,9 +80,7 @@ def collect_refusals(attempt: Callable[[frozenset[str]], Result]) -> Result:
         except RefusedColumnsError as error:
             if refused is not None and error.columns.keys() <= refused.columns.keys():
                 raise refused from None
-            before = refused or error
-            columns = {**before.columns, **error.columns}
-            refused = RefusedColumnsError(before.where, columns, max(before.rows, error.rows))
+            refused = error if refused is None else refused.join(error)
         except DataError:
             if refused is None:
                 raise
@@ -85,28 +102,30 @@ def refuse_notations(texts: Mapping[str, CategoryCount], where: str, rows: int) 
         raise RefusedColumnsError(where, found, rows)
 
 
-def explain_notation(name: str, words: Sequence[str], example: str, where: str) -> str:
+def explain_notation(name: str, words: Sequence[str], example: str, where: str, needed: bool = False) -> str:
     """What was found in a column and what to write.
 
     Parameters
     ----------
     words : different texts of the column
     example : one of them, in the notation that is refused
+    needed : whether the column cannot be left out
 
     Examples
     --------
     >>> print(explain_notation("day", ["26.05.2023"], "26.05.2023", "t.csv"))
     dates such as '26.05.2023'. Add formats={'day': '%d.%m.%Y'}. (Or exclude='day'.)
     >>> print(explain_notation("pay", ["950", "1,200"], "1,200", "X"))
-    numbers such as '1,200'. Add formats={'pay': '1,234.5'} or formats={'pay': '1234,5'}. (Or leave it out.)
+    numbers such as '1,200'. Add formats={'pay': '1234,5'} or formats={'pay': '1,234.5'}. (Or leave it out.)
     """
-    present = [word for word in words if word.strip() and word not in NULL_NUMBERS]
+    present = [word for word in words if word.strip() and word not in NO_VALUES]
     what, forms, plain = "numbers", suggest_examples, "as 1234.5"
     if is_date(example):
         what, forms, plain = "dates", _fitting_dates, "as 2024-12-31, all with a zone or none"
     found = [f"formats={{{name!r}: {form!r}}}" for form in forms(present)]
     advice = f"Add {' or '.join(found)}." if found else f"They have no common form: write all {plain}."
-    return f"{what} such as {example!r}. {advice} (Or {'leave it out' if where == 'X' else f'exclude={name!r}'}.)"
+    way_out = "" if needed else f" (Or {'leave it out' if where == 'X' else f'exclude={name!r}'}.)"
+    return f"{what} such as {example!r}. {advice}{way_out}"
 
 
 def _fitting_dates(words: Sequence[str]) -> list[str]:

@@ -155,7 +155,7 @@ class KernelMachine(LinearCoefficients, BlockLearner, NamedParameters):
         """The source of a fit, the recipe in the precision of its rows, and the rows to judge by."""
         refuse_reading(self, X)
         recipe = self._recipe()
-        encode = {"missing": recipe.missing, "dates": recipe.dates, "date_format": recipe.date_format}
+        encode = {"missing": recipe.missing, "dates": recipe.dates, "formats": recipe.formats}
         if is_stream(X):
             reading = {**encode, "categorical": recipe.categorical, "dtype": self.dtype}
             kernel = None if recipe.kernel == "auto" else recipe.kernel

@@ -91,7 +91,7 @@ class Inputs:
         """The block of some rows, and the values that training never saw."""
         if self.encoding is None:
             return self.layout.block(X, describe), UnseenValues()
-        table = to_table(X, self.layout.columns, self.encoding.kinds, self.encoding.date_formats)
+        table = to_table(X, self.layout.columns, self.encoding.kinds, self.encoding.formats)
         X, marks = self.encoding.encode(table, self.layout.dtype)
         unseen = UnseenValues.of(self.encoding, marks, len(X))
         return as_features(X, self.encoding.names, self.layout.dtype, describe), unseen

@@ -92,7 +92,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         categorical_features: Any = "from_dtype",
         missing: str = "indicator",
         dates: str = "calendar",
-        date_format: DateFormat = None,
+        formats: DateFormat = None,
         checkpoint: FolderPath = None,
         callbacks: Callbacks = None,
         verbose: bool = False,

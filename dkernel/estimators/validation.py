@@ -157,7 +157,7 @@ def refuse_reading(estimator: Any, X: Any) -> None:
     """Refuse parameters of an estimator that say how rows are read, if X is a Source, which was opened without them."""
     if not isinstance(X, Source):
         return
-    for name in ("categorical_features", "missing", "dates", "date_format"):
+    for name in ("categorical_features", "missing", "dates", "formats"):
         value, argument = getattr(estimator, name), name.removesuffix("_features")  # of `open_source`
         asked = parse_categorical(value) if argument == "categorical" else value
         if asked and asked != PARAMETERS[argument].default:

@@ -14,8 +14,8 @@ from dkernel.model.recipe_checks import (
     class_weights,
     columns,
     count_parameter,
-    date_format,
     division,
+    formats,
     kernel_text,
     label,
     landmark_rule,
@@ -268,11 +268,12 @@ class Parameters:
         "Inputs of dates: the seconds with year, month, weekday and hour, or the seconds alone.",
         group="Data",
     )
-    date_format: Mapping[str, str] | None = parameter(
+    formats: Mapping[str, str] | None = parameter(
         None,
-        "Column of dates and how they are written, as of strptime: day=%d.%m.%Y reads 31.12.2024. Else dates are what "
-        "is stored as such, and in a CSV those of ISO 8601. Can be repeated; in Python column -> format.",
-        date_format,
+        "Column and how its texts are written: dates as of strptime, day=%d.%m.%Y, and numbers by an example of them, "
+        "pay=$1,234.5 or pay=1234,5. Dates of ISO 8601 need none, nor numbers such as 1234.5. Can be repeated, or "
+        "have a semicolon between columns; in Python column -> format.",
+        formats,
         form="COL=FORMAT",
         kind="dict",
         group="Data",
@@ -297,6 +298,7 @@ REMOVED: Mapping[str, str] = {
     "rank": "NystromFeatures(rank=...) of Python, before a linear model",
     "sampling": "FourierFeatures(sampling=...) of Python, before a linear model",
     "form": "FourierFeatures(form=...) of Python, before a linear model",
+    "date_format": "formats, as in formats={'day': '%d.%m.%Y'}, which knows numbers too",
     "card": "dkernel show --markdown, which prints or writes the page",
     "warm_start": "partial_fit, which goes on from a fit with new rows",
 }

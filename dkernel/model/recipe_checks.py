@@ -250,20 +250,21 @@ def columns(p: Parameter, value: Any) -> str | tuple[str, ...]:
     return tuple(map(str, value))
 
 
-def date_format(p: Parameter, value: Any) -> dict[str, str] | None:
+def formats(p: Parameter, value: Any) -> dict[str, str] | None:
     if value is None or (isinstance(value, Mapping | list | tuple) and not value):
         return None
     if not isinstance(value, Mapping):
         texts = value if isinstance(value, list | tuple) else [value]
+        texts = [part for text in texts for part in (text.split(";") if isinstance(text, str) else [text])]
         pairs = [text.partition("=") if isinstance(text, str) else ("", "", "") for text in texts]
         if not all(name and form for name, _, form in pairs):
-            raise refusal(p, value, "COLUMN=FORMAT, as day=%d.%m.%Y")
+            raise refusal(p, value, "COLUMN=FORMAT, as day=%d.%m.%Y or pay=1,234.5")
         value = {name: form for name, _, form in pairs}
         if len(value) < len(pairs):
             raise refusal(p, texts, "COLUMN=FORMAT, each column once")
-    from dkernel.data.readers.text_dates import parse_date_formats
+    from dkernel.data.readers.text_dates import parse_formats
 
-    parse_date_formats(value)
+    parse_formats(value)
     return {str(name): str(form) for name, form in value.items()}
 
 

@@ -4,6 +4,7 @@ Every block of every pass goes through `as_features`, inside the task that reads
 """
 
 import os
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -127,6 +128,17 @@ def refuse_url(path: str | os.PathLike[str], what: str) -> None:
         )
 
 
+def quote_name(name: Any) -> str:
+    """A name for people, in quotes; its code points where letters and accents stand apart, as others look the same.
+
+    Examples
+    --------
+    >>> print(quote_name("\u00e9"), quote_name("e\u0301"))
+    'é' 'e\\u0301'
+    """
+    return repr(name) if unicodedata.is_normalized("NFC", str(name)) else ascii(name)
+
+
 def nearest_name(name: str, names: Sequence[str], part: Callable[[str], str] = str) -> str:
     """' Did you mean ...?' for a misspelled name or one of another tool, or the names there are, or nothing.
 
@@ -149,6 +161,6 @@ def nearest_name(name: str, names: Sequence[str], part: Callable[[str], str] = s
     parts = {part(each): each for each in reversed(names)}
     close = alike[:1] or [parts[each] for each in difflib.get_close_matches(part(name), parts, n=1, cutoff=0.6)]
     if close:
-        return f" Did you mean {close[0]!r}?"
-    listed = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
+        return f" Did you mean {quote_name(close[0])}?"
+    listed = ", ".join(map(quote_name, names[:12])) + (", ..." if len(names) > 12 else "")
     return f" There are: {listed}." if names else ""

@@ -66,7 +66,7 @@ def cautions(
     if not classes and y.ndim == 1:
         values[source.label or "the label"] = y
     if dates := [f"{name} ({form})" for name, column in values.items() if (form := _form_of_dates(column))]:
-        text = "as numbers 20191231 and 20200101 are far apart; make dates of them (--date-format NAME=%Y%m%d)"
+        text = "as numbers 20191231 and 20200101 are far apart; make dates of them (--formats NAME=%Y%m%d)"
         yield "whole dates", f"{_join_names(dates)}: {text}"
     if far := [f"{name} {_show(x, starts.get(name))}" for name, column in values.items() for x in _far_values(column)]:
         text = "frequent and far from all others; where this means missing, leave the field empty"

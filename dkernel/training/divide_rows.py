@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.data.division import HoldoutRule, groups_in, hash_groups, read_kept, times_in, without
 from dkernel.data.group_words import group_words
-from dkernel.data.readers.text_dates import parse_date_formats
+from dkernel.data.readers.text_dates import parse_formats
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.model.recipe import Recipe
@@ -55,7 +55,7 @@ def divide_source(source: Source, recipe: Recipe, executor: Executor) -> tuple[S
         )
     source = count_weighted(source, executor)
     key = f"dkernel-divide-{source.token}-{recipe.holdout_by}-{recipe.holdout:g}"
-    form = parse_date_formats(recipe.date_format).get(column, "")
+    form = parse_formats(recipe.formats).get(column, "")
     statistic: Statistic[Any, Any] = _Groups(column) if kind == "group" else _Times(column, recipe.seed, form)
     limit_of: Any = _limit_of_groups if kind == "group" else _limit_of_times
     limit, said = limit_of(read_once(source, statistic, executor, f"{key}-1"), recipe)

@@ -166,7 +166,7 @@ def named_alike(at: Doors) -> None:
 
 @bad("category named that is not there", REFUSED, "`--categorical` names the column that was meant")
 def not_there(at: Doors) -> None:
-    at.train_refuses(one(frame(), ".parquet", "--categorical", "bb"), "has no feature 'bb', named as a category")
+    at.train_refuses(one(frame(), ".parquet", "--categorical", "bb"), "has no feature 'bb', named by categorical")
 
 
 @bad("true and false as text", HANDLED, "a category of two values, in capitals or not")
@@ -177,7 +177,7 @@ def truths(at: Doors) -> None:
 @bad("numbers with commas", BOTH, "'1,5' and '1,234' are refused with the remedies, or text that was named")
 def commas(at: Doors) -> None:
     made = one(with_column(s=[f"{i},5" for i in range(ROWS)]), ".csv")
-    at.train_refuses(made, "column 's'", "texts such as '0,5'", "--categorical s")
+    at.train_refuses(made, "column 's': numbers such as '0,5'. Add --formats 's=1234,5'. (Or --exclude s.)")
     at.trains(made, "--categorical", "s")
     assert "identifiers  s" in at.said
 
@@ -222,7 +222,7 @@ def nanoseconds(at: Doors) -> None:
 def several_notations(at: Doors) -> None:
     for other in ("2024-01-01T10:00:00Z", "2024-01-01 24:00:00", "0000-00-00"):
         data = with_column(s=np.where(np.arange(ROWS) % 2, "2024-01-01 10:00:00", other))
-        at.train_refuses(one(data, ".csv"), "column 's'", "dates that are not all written as such", "--categorical s")
+        at.train_refuses(one(data, ".csv"), "column 's': dates such as", "write all as 2024-12-31", "--exclude s")
 
 
 @bad("dates with time zones", HANDLED, "seconds in UTC")
@@ -256,7 +256,7 @@ def decimals(at: Doors) -> None:
 def nested(at: Doors) -> None:
     for value in ([1.0, 2.0], {"a": 1}):
         at.train_refuses(
-            arrow(s=[value] * ROWS), "x.parquet: column 's' holds values of another type", "make columns of"
+            arrow(s=[value] * ROWS), "x.parquet, column 's': it holds values of another type", "make columns of"
         )
 
 
@@ -275,7 +275,7 @@ def two_types(at: Doors) -> None:
         with_column(b=words("x", "y")).to_parquet(folder / "2.parquet")
         return [str(folder)]
 
-    at.train_refuses(make, "2.parquet: column 'b' holds text")
+    at.train_refuses(make, "2.parquet, column 'b': it holds text")
 
 
 @bad("label of thousands of whole numbers", BOTH, "refused until `--task` says whether these are classes")

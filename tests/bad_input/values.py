@@ -203,10 +203,12 @@ def booleans(at: Doors) -> None:
 )
 def numeric_text(at: Doors) -> None:
     data = with_column(b=lambda f: f["b"].astype(str))
-    at.train_refuses(one(data, ".parquet", "--categorical", "none"), "x.parquet: column 'b' holds text", "--exclude b")
-    at.train_refuses(one(data), "column 'b'", "numbers that are not written as such", "--categorical b")
+    at.train_refuses(
+        one(data, ".parquet", "--categorical", "none"), "x.parquet, column 'b': it holds text", "--exclude b"
+    )
+    at.train_refuses(one(data), "column 'b': numbers such as", "--formats 'b=1234.5'", "--exclude b")
     assert "b (300 values)" in at.trains(one(data), "--categorical", "b").facts["chosen"]["categories"]
-    at.score_refuses(one(data), "x.parquet: column 'b'")
+    at.score_refuses(one(data), "x.parquet, column 'b'")
     quoted = frame().astype(str).map('"{}"'.format).to_csv(index=False, quoting=3)
     (at.place / "quoted.csv").write_text(quoted)
     plain = at.trains(one(frame(), ".csv"))
@@ -234,7 +236,7 @@ def mixed(at: Doors) -> None:
 def category(at: Doors) -> None:
     data = with_column(b=lambda f: pd.Categorical(np.where(f["b"] > 0, "high", "low")))
     assert at.trains(one(data)).encoding.names == ("a", "b=high", "b=low", "c")
-    at.train_refuses(one(data, ".parquet", "--categorical", "none"), "x.parquet: column 'b' holds text")
+    at.train_refuses(one(data, ".parquet", "--categorical", "none"), "x.parquet, column 'b': it holds text")
     y = frame()["label"].astype("category")
     assert at.trains(one(frame().assign(label=y))).classes.tolist() == ["in", "out"]
     assert at.fits(frame()[NAMES], y).classes_.tolist() == ["in", "out"]

@@ -45,6 +45,7 @@ def test_a_category_is_one(word):
 def test_digits_alone_are_a_category_unless_others_have_a_notation():
     assert find_example(["02138", "10115"]) == "02138"
     assert find_example(["999", "1,000"]) == "1,000"
+    assert find_example(["0,5", "1.234,5"]) == find_example(["1.234,5", "0,5"]) == "1.234,5"
     assert find_example(["2024-01-05", "20240105", "5/1/2024"]) == "5/1/2024"
 
 
@@ -102,10 +103,10 @@ def table(words):
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
-        (["0,5", "1.234,5"], "numbers such as '0,5'. Add formats={'text': '1.234,5'}. (Or "),
-        (["5/1/2024", "2024-01-05", "Jan 5, 2024"], "dates such as '5/1/2024'. They have no common form"),
-        (["1,000", "2,000"], "Add formats={'text': '1,234.5'} or formats={'text': '1234,5'}."),
-        (["5/31/2024", "12/1/2024"], "Add formats={'text': '%m/%d/%Y'}."),
+        (["0,5", "1.234,5"], "numbers such as '1.234,5'. Add --formats 'text=1.234,5'. (Or --exclude text.)"),
+        (["5/1/2024", "2024-01-05", "Jan 5, 2024"], "dates such as 'Jan 5, 2024'. They have no common form"),
+        (["1,000", "2,000"], "Add --formats 'text=1234,5' or --formats 'text=1,234.5'. (Or"),
+        (["5/31/2024", "12/1/2024"], "dates such as '5/31/2024'. Add --formats 'text=%m/%d/%Y'. (Or"),
         (["1_000", "7"], "'1_000'"),
         (["\uff11\uff12", "7"], "They have no common form: write all as 1234.5"),
         (["5\0", "7"], "'5\\x00'"),

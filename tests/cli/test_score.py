@@ -54,7 +54,7 @@ def test_text_where_a_model_takes_numbers_is_no_column_to_exclude(run_to, model,
     pd.DataFrame({"a": ["x"] * 50, "b": 0.5, "c": 0.5}).to_parquet(tmp_path / "x.parquet")
     for more in ([], ["--max-bad-rows", 50]):
         result = run_to("score", model, tmp_path / "x.parquet", "--out", tmp_path / "s.csv", *more, code=65)
-        assert "x.parquet: column 'a' holds text, and the model takes numbers there." in result.stderr
+        assert "x.parquet, column 'a': it holds text, and the model takes numbers there." in result.stderr
 
 
 @pytest.mark.usefixtures("here")

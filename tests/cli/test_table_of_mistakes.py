@@ -74,10 +74,10 @@ LINES = {
     ),
     "another delimiter that is given": (lambda: csv(sep="~"), "--delimiter ~", 0, "m: 300 rows"),
     "a date in another format": (
-        lambda: csv(frame=numbers(d="31.12.2024")), "--date-format d=%m/%d/%y", REFUSED, "Change --date-format",
+        lambda: csv(frame=numbers(d="31.12.2024")), "--formats d=%m/%d/%y", REFUSED, "Change --formats",
     ),
     "two formats of a column": (
-        lambda: csv(frame=numbers(d="03.12.2024")), "--date-format d=%d.%m.%Y --date-format d=%m.%d.%Y", USAGE,
+        lambda: csv(frame=numbers(d="03.12.2024")), "--formats d=%d.%m.%Y --formats d=%m.%d.%Y", USAGE,
         "each column once",
     ),
     "the index of pandas in a CSV": (lambda: csv(index=True), "", 0, "left out     '': an index or a column without"),
@@ -121,7 +121,7 @@ LINES = {
     "dates of a mail": (
         lambda: csv(frame=numbers(when=pd.date_range("2015", periods=300).strftime("%a, %d %b %Y %H:%M:%S GMT"))),
         "", REFUSED,
-        "such as 'Thu, 01 Jan 2015 00:00:00 GMT', dates",
+        "dates such as 'Thu, 01 Jan 2015 00:00:00 GMT'. Add --formats 'when=%a, %d %b %Y %H:%M:%S GMT'. (Or --exclude",
     ),
     "a date for missing dates": (
         lambda: csv(frame=numbers(when=[f"2024-01-{i % 28 + 1:02}" if i % 9 else "1900-01-01" for i in range(300)])),

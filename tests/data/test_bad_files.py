@@ -64,7 +64,7 @@ def test_missing_label_offers_the_nearest_name(tmp_path: Path) -> None:
 
 def test_text_among_the_features(tmp_path: Path) -> None:
     path = frame(tmp_path / "a.parquet", x=[1.0], name=["n"])
-    with pytest.raises(DataError, match=r"a\.parquet: column 'name' holds text.*--exclude name"):
+    with pytest.raises(DataError, match=r"a\.parquet, column 'name': it holds text.*--exclude name"):
         open_source(path, categorical="none")
     assert open_source(path, keep=["name"]).columns == ("x",)
 

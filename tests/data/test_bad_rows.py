@@ -121,7 +121,7 @@ FORMS = {
 def test_a_fit_and_scores_leave_out_the_same_rows(tmp_path, form, reading):
     FORMS[form](tmp_path / form)
     dates = {"day": "ISO8601"} if form.startswith("t") else {}
-    source = open_source(tmp_path / form, label="y", max_bad_rows=99, date_format=dates, **reading)
+    source = open_source(tmp_path / form, label="y", max_bad_rows=99, formats=dates, **reading)
     model = {"encoding": source.encoding} if source.encoding else {"categorical": "none", "missing": "error"}
     scored = open_source(tmp_path / form, columns=source.table_columns, known=["y"], quarantine=True, **model)
     blocks = [block for unit in scored.units for block in unit.task.compute(scheduler="sync")]

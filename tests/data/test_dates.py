@@ -83,7 +83,7 @@ def test_text_with_parts_of_a_second_is_a_date_of_its_microseconds(form, digits,
     assert valid.n_rows == len(DATES)
 
 
-@pytest.mark.parametrize("kept_as", ["types", "csv"])
+@pytest.mark.parametrize("kept_as", ["types", "text"])
 def test_kept_int96_is_the_same_instant_or_refused(kept_as, tmp_path):
     path = tmp_path / "t.parquet"
     write_int96(table_of(pa.timestamp("us")), path)

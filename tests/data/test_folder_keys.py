@@ -48,10 +48,10 @@ def test_a_key_is_a_label_a_weight_or_kept(folder):
     assert np.concatenate([block.y for block in blocks]).tolist() == frame()["city"].tolist()
     assert np.concatenate([block.weight for block in blocks]).tolist() == frame()["year"].tolist()
     assert open_source(folder, label="year", exclude="city").label_kind == "int"
-    for form, expected in (("types", "a,b"), ("csv", '"a,b"')):
+    for form in ("types", "text"):
         kept = read_blocks(open_source(folder, columns=["x"], keep=["city", "year"], kept_as=form))[0].kept
         assert kept.column_names == ["city", "year"]
-        assert kept.column("city")[0].as_py() == expected
+        assert kept.column("city")[0].as_py() == "a,b"
 
 
 def test_a_model_takes_the_keys_that_it_knows_and_no_others(folder):

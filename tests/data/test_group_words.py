@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dkernel.data.division import groups_in, times_in
+from dkernel.data.division import times_in
 from dkernel.data.group_words import group_words
 from dkernel.errors import DataError
 
@@ -70,8 +70,3 @@ def test_groups_without_words_are_refused(values):
 def test_a_missing_time_is_refused(values):
     with pytest.raises(DataError, match="missing value"):
         times_in(pa.table({"t": values}), "t")
-
-
-def test_the_quotes_of_a_csv_are_not_part_of_a_group():
-    fields = pa.schema([pa.field("g", pa.string(), metadata={b"dkernel": b"csv"})])
-    assert groups_in(pa.table({"g": ['"a,""b"""', "a", '"1"']}, fields), "g").tolist() == ['a,"b"', "a", "1"]

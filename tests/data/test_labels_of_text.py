@@ -86,7 +86,7 @@ def test_a_weight_of_folders_may_be_a_fraction(tmp_path):
 
 def test_a_kept_key_keeps_its_zeros(tmp_path):
     write_folders(tmp_path, ["01", "12"])
-    for kept_as, expected in (("types", ["01", "12"]), ("csv", ["01", "12"]), ("numbers", [1, 12])):
+    for kept_as, expected in (("types", ["01", "12"]), ("text", ["01", "12"]), ("numbers", [1, 12])):
         source = open_source(tmp_path, columns=["x"], keep="y", kept_as=kept_as)
         kept = [unit.task.compute(scheduler="sync")[0].kept["y"][0].as_py() for unit in source.units]
         assert kept == expected

@@ -42,6 +42,14 @@ def twice(tables):
     return [*tables, *tables]
 
 
+def with_a_bare_comma(stage):
+    def write(self, tables, path):
+        stage(self, tables, path)
+        path.write_bytes(path.read_bytes().replace(b'"c"', b'"c",1'))
+
+    return write
+
+
 def refuse(name, folder, said):
     path = name if "://" in name else str(folder / name)
     with pytest.raises(DKernelError, match=said):
@@ -62,6 +70,11 @@ def test_a_part_with_other_rows_than_were_read_is_refused(tmp_path, monkeypatch,
     for form in (Parquet, Csv, Npy):
         monkeypatch.setattr(form, "stage", changed(form.stage, change))
     refuse(name, tmp_path, "rows were written where 5 were read")
+
+
+def test_a_row_of_a_csv_with_another_number_of_values_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(Csv, "stage", with_a_bare_comma(Csv.stage))
+    refuse("one.csv", tmp_path, "4 rows were written where 5 were read")
 
 
 @pytest.mark.parametrize("name", ["one.parquet", "one.csv", "one.npy", "one.zarr", "memory://lost/one.parquet"])

@@ -76,7 +76,7 @@ WORDS = {"words": "x,b,t\n1,true,u\noops,false,v\n3,maybe,w\n4,true,z\n", "no wo
 
 
 @pytest.mark.parametrize("name", WORDS)
-@pytest.mark.parametrize("kept_as", ["types", "numbers", "csv"])
+@pytest.mark.parametrize("kept_as", ["types", "numbers", "text"])
 @pytest.mark.parametrize("keep", [("x",), ("b", "t"), "all"])
 def test_a_feature_that_is_kept_is_read_as_one_that_is_not(tmp_path, name, kept_as, keep):
     (tmp_path / "k.csv").write_text(WORDS[name])

@@ -103,7 +103,7 @@ def test_a_source_of_another_precision_is_refused_with_what_to_do(tmp_path):
 READING = [
     {"missing": "mean"},
     {"dates": "seconds"},
-    {"date_format": {"a": "%Y"}},
+    {"formats": {"a": "%Y"}},
     {"categorical_features": ["a"]},
     {"categorical_features": None},
 ]
@@ -119,7 +119,7 @@ def test_what_says_how_columns_are_read_is_refused_with_a_source(reading):
 @pytest.mark.parametrize("reading", READING)
 def test_and_says_how_those_of_a_stream_are_read(reading):
     stream = pa.table({"a": [str(2000 + i % 9) for i in range(90)], "b": np.arange(90.0), "y": np.arange(90.0)})
-    text = next(iter(reading)) in ("date_format", "categorical_features") and list(reading.values()) != [None]
+    text = next(iter(reading)) in ("formats", "categorical_features") and list(reading.values()) != [None]
     machine = dkernel.KernelRegressor("linear", **reading)
     machine.fit((stream if text else stream.drop_columns("a")).to_reader(), "y")
     assert machine.n_features_in_ == 1 + text

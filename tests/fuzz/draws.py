@@ -36,7 +36,7 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "loss": ("huber(0.5)", "epsilon_insensitive(0.01)", "quantile(0.9)"),
 }
 OF_GAMMA = ("auto", "gaussian", "rbf", "laplacian")
-NOWHERE = ("rounds", "date_format", "sampling")
+NOWHERE = ("rounds", "formats", "sampling")
 """Set by neither, by the columns of a table, or of maps."""
 PARAMETERS = tuple(name for name in {**CHOICES, **NUMBERS} if name not in NOWHERE)
 VALUES = {name: [*CHOICES.get(name, ()), *NUMBERS.get(name, ())] for name in PARAMETERS}

@@ -249,9 +249,9 @@ NUMBERS = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [1, 2, 3]})
     [
         (Gaussian(), FRAME[["s", "a"]], DataError, "column 's' of X is of type .*not numbers"),
         (SpectrumKernel(3), FRAME[["s", "a"]], DataError, "takes one column, and there are 2: 's', 'a'"),
-        (Gaussian().on(["a"]), FRAME[["s", "a"]], DataError, "'s' holds text, and no part of .* takes it"),
-        (SpectrumKernel(3), NUMBERS[["b"]], DataError, "'b' holds integers, and SpectrumKernel"),
-        (SpectrumKernel(3).on(["b"]), NUMBERS, DataError, "'b' holds integers, and SpectrumKernel"),
+        (Gaussian().on(["a"]), FRAME[["s", "a"]], DataError, "'s': it holds text, and no part of .* takes it"),
+        (SpectrumKernel(3), NUMBERS[["b"]], DataError, "'b': it holds integers, and SpectrumKernel"),
+        (SpectrumKernel(3).on(["b"]), NUMBERS, DataError, "'b': it holds integers, and SpectrumKernel"),
         (SpectrumKernel(3).on(["c"]), FRAME[["s"]], DataError, "lack"),
         (SpectrumKernel(3), ["a", None, "c"], DataError, "row 1, column '0': the value is missing"),
         (SetKernel(), [{1}, 2, {3}], DataError, "row 1, column '0': the value 2 is a number"),

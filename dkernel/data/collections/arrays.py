@@ -29,7 +29,7 @@ from dkernel.data.encoded_columns import encoded_kinds, learn_encoding
 from dkernel.data.encoding import Encoding, TableCounts
 from dkernel.data.file_schema import ReadOptions
 from dkernel.data.object_columns import object_columns
-from dkernel.data.readers.text_dates import parse_date_formats
+from dkernel.data.readers.text_dates import parse_formats
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
@@ -53,7 +53,7 @@ def from_arrays(
     encoding: Encoding | None = None,
     holes: bool = False,
     dates: str = "calendar",
-    date_format: Mapping[str, str] | None = None,
+    formats: Mapping[str, str] | None = None,
 ) -> Source:
     """The rows of collections in memory or in Dask: X (n, p), y (n,) or of k targets (n, k), weight (n,).
 
@@ -66,7 +66,7 @@ def from_arrays(
     kernel : which the rows are for: the columns that it takes as objects may hold texts, lists or sets; then a list, a
         series or an array (n,) is one column. Without one all features are numbers
     sparse : whether rows stay, or become, sparse; None by the rule above
-    categorical, missing, encoding, holes, dates, date_format : as of `dkernel.open_source`; without them all columns
+    categorical, missing, encoding, holes, dates, formats : as of `dkernel.open_source`; without them all columns
         are numbers, and none is missing
 
     Examples
@@ -104,8 +104,8 @@ def from_arrays(
             "encoding": encoding,
             "holes": holes,
         }
-        formats = parse_date_formats(date_format)
-        request = ReadOptions(dtype=dtype, compute=compute, kernel=parsed, dates=dates, date_format=formats, **as_asked)
+        formats = parse_formats(formats)
+        request = ReadOptions(dtype=dtype, compute=compute, kernel=parsed, dates=dates, formats=formats, **as_asked)
         rows, encoding, notes = _encode(rows, names, request)
     wide = {} if objects or asked != "auto" or hasattr(rows.X, "tocsr") else _wide_columns(given, encoding)
     return replace(
@@ -163,13 +163,14 @@ def kinds_to_encode(
     X : a data frame or an array (n, p) of numbers, in memory or in Dask
     """
     kinds, stored = column_kinds(X, columns)
-    if request.date_format and not hasattr(X, "dtypes"):
-        raise DataError("X is an array of numbers, and date_format is of columns of a data frame: give X as one.")
+    if request.formats and not hasattr(X, "dtypes"):
+        raise DataError("X is an array of numbers, and formats is of columns of a data frame: give X as one.")
     encoded = encoded_kinds(columns, [kinds], stored, request, "X")
     if encoded is None:
         return None
     for j, (name, kind) in enumerate(kinds.items()):
-        if kind == OTHER or (kind == TEXT and encoded[name] not in ("category", *TIMES)):
+        formed = name in request.formats
+        if kind == OTHER or (kind == TEXT and encoded[name] not in ("category", *TIMES) and not formed):
             raise DataError(
                 f"Column {name!r} of X holds {types_in(X, j)} and is no category: leave it out, or make text, numbers "
                 "or dates of all its values."
@@ -188,7 +189,7 @@ def make_encoding(
     """
 
     def make_tasks(kinds: Mapping[str, str]) -> list[Delayed]:
-        count = partial(count_rows, tuple(kinds), dict(kinds), dict(request.date_format))
+        count = partial(count_rows, tuple(kinds), dict(kinds), dict(request.formats))
         token = uuid4().hex  # a worker that has a result under a key does not compute it again
         return [delayed(count)(*part, dask_key_name=f"dkernel-read-{token}-{i}") for i, part in enumerate(parts)]
 

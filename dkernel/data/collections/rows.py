@@ -223,7 +223,7 @@ def _encode(
     encoding: Encoding, columns: Sequence[str], X: Any, first: int | None = None, weight: Any = None, *, dtype: str
 ) -> Any:
     """The inputs of some rows; runs on a worker."""
-    table = to_table(X, columns, encoding.kinds, encoding.date_formats)
+    table = to_table(X, columns, encoding.kinds, encoding.formats)
     return UncheckedBlock(table, weight=weight).encode(encoding, dtype, first).X
 
 
@@ -271,9 +271,7 @@ def _make_blocks(
     """
     columns = layout.columns
     values = (
-        matrix(X, layout.array_dtype)
-        if encoding is None
-        else to_table(X, columns, encoding.kinds, encoding.date_formats)
+        matrix(X, layout.array_dtype) if encoding is None else to_table(X, columns, encoding.kinds, encoding.formats)
     )
     raw = UncheckedBlock(values, one_a_row(label, "y", several=True), one_a_row(weight, "weight"))
     raw = raw.encode(encoding, layout.dtype, None if label is None else first[1])

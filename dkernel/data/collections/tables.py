@@ -30,7 +30,7 @@ from dkernel.data.column_types import (
 )
 from dkernel.data.encoding.tables import code_column, column_numbers
 from dkernel.data.readers.array_file import fill_block
-from dkernel.data.readers.text_dates import dates_of_texts
+from dkernel.data.readers.text_dates import is_number_format, values_of_texts
 from dkernel.errors import DataError
 from dkernel.numerics.rows import stored_arrays
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide
@@ -250,8 +250,10 @@ def to_table(
         arrays.append(_to_arrow(column, name))
         if kinds is not None and (kind := column_type(arrays[-1].type)) not in FITTING[kinds[name]]:
             form = DURATION if kinds[name] == DURATION else formats.get(name, "")
-            if kinds[name] in TIMES and (kind == TEXT or (formats.get(name) and kind in NUMBERS)):
-                arrays[-1] = dates_of_texts(arrays[-1], name, "row {} of X".format, form)
+            if (kind == TEXT and is_number_format(form)) or (
+                kinds[name] in TIMES and (kind == TEXT or (form and kind in NUMBERS))
+            ):
+                arrays[-1] = values_of_texts(arrays[-1], name, "row {} of X".format, form)
             elif arrays[-1].null_count < len(column):
                 raise explain_other_kind(name, arrays[-1].drop_null()[0].as_py(), kinds[name])
             else:

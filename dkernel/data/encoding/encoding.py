@@ -52,7 +52,7 @@ class Encoding:
         return {column.name: column.kind for column in self.columns}
 
     @property
-    def date_formats(self) -> dict[str, str]:
+    def formats(self) -> dict[str, str]:
         """Column -> the format of its texts, of dates that are not in ISO 8601."""
         return {c.name: c.form for c in self.columns if isinstance(c, NumberColumn) and c.form}
 
@@ -64,7 +64,8 @@ class Encoding:
     @cached_property
     def plain(self) -> bool:
         """True if the inputs are the columns as they are, but for missing values."""
-        return all(isinstance(c, NumberColumn) and c.kind == "number" and not c.one_hot for c in self.columns)
+        numbers = (isinstance(c, NumberColumn) and c.kind == "number" and not c.form for c in self.columns)
+        return all(numbers) and not any(c.one_hot for c in self.columns)
 
     @cached_property
     def unscaled(self) -> NDArray[np.bool_]:

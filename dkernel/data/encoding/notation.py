@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 from dkernel.data.column_types import DATE, TEXT, TIMES
-from dkernel.data.encoding.words import NULL_NUMBERS, ZONES
+from dkernel.data.encoding.words import NO_VALUES, ZONES
 
 THOUSANDS = ",._' \u2019\u00a0\u202f"
 AMOUNT = rf"[-+\u2212(]?[$€£¥]? ?(?:\d{{1,3}}(?:[{THOUSANDS}]\d{{3}})+|\d+|(?=\.\d))(?:[.,]\d+)?(?:[eE][-+]?\d+)?"
 NUMBER_NOTATION = re.compile(rf"{AMOUNT} ?[%$€£¥]?\)?")
+USUAL_NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?", re.ASCII)  # a number that every program reads
 PLAIN = re.compile(r"\d+", re.ASCII)  # a ZIP code looks like this, and is a category
 QUANTITY = re.compile(rf"{AMOUNT}[ \u00a0]?([^\W\d_]{{1,12}}(?:/[^\W\d_]{{1,3}})?[23²³]?)")
 CURRENCY = re.compile(rf"(USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|BRL|MXN|KRW|ZAR) ?{AMOUNT}")
@@ -38,8 +39,6 @@ FEW_UNITS = 3  # as year, years, month
 NOTATION = "notation"
 """What texts mean that are numbers or dates which no program reads without being told how they are written."""
 
-_MISSING = frozenset(NULL_NUMBERS)
-
 
 def find_meaning(example: str | None, kinds: frozenset[str] | None) -> str:
     """What texts mean: one of TIMES, NOTATION, or TEXT of a category. All doors of the data ask it.
@@ -64,18 +63,18 @@ def find_meaning(example: str | None, kinds: frozenset[str] | None) -> str:
 def find_example(words: Iterable[str | None]) -> str | None:
     """One of some texts that are all numbers or dates; "" if one of them is neither, None if there are no texts.
 
-    One in a notation that programs do not read goes before ISO dates, and these go before digits alone.
+    One in a notation that programs do not read goes before numbers and ISO dates, and these go before digits alone.
 
     Examples
     --------
     >>> [find_example(words) for words in (["0,5", "1.234,5", None], ["7 %", "$12.50"], ["5/1/2024", "Jan 5, 2024"])]
-    ['0,5', '7 %', '5/1/2024']
+    ['1.234,5', '$12.50', 'Jan 5, 2024']
     >>> [find_example(words) for words in (["999", "1,000"], ["02138", "10115"], ["Basel", "0,5"], [None])]
     ['1,000', '02138', '', None]
     """
     first = None
     for word in words:
-        if word is None or not word.strip() or word in _MISSING:
+        if word is None or not word.strip() or word in NO_VALUES:
             continue
         if not is_amount(word):
             return ""
@@ -84,8 +83,13 @@ def find_example(words: Iterable[str | None]) -> str | None:
 
 
 def foremost(one: str, other: str) -> str:
-    """The one of two examples that is to be named, the first of two alike."""
-    return max(one, other, key=lambda word: 2 - is_iso(word) - 2 * is_plain(word))
+    """The one of two examples that is to be named: of two alike the longer, which tells more."""
+
+    def rank(word: str) -> tuple[int, int]:
+        usual = USUAL_NUMBER.fullmatch(word) is not None
+        return -usual - 2 * is_iso(word) - 2 * is_plain(word), len(word)
+
+    return max(one, other, key=rank)
 
 
 def remark_on(words: Sequence[str]) -> str | None:

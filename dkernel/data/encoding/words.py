@@ -29,11 +29,13 @@ NULLS = (*arrow_csv.ConvertOptions().null_values, "None", "<NA>", "NaT", "\\N", 
 NULL_NUMBERS = (*NULLS, "?", "-", "--", ".", "na", "n.a.", "none")
 """Words for a missing number or date. Among texts they may be categories."""
 
+NO_VALUES = frozenset(NULL_NUMBERS)
+
 ZONES = ("date with a zone", "date without a zone")
 """Kinds of texts beside DATE: a column of dates has one of them, as an instant without a zone is none."""
 
 DAYS_AND_CLOCK = (
-    r"(?P<days>-?\d+) days?(?:,? (?P<sign>[-+]?)(?P<hours>\d\d?):(?P<minutes>\d\d):(?P<seconds>\d\d(?:\.\d+)?))?"
+    r"(?P<days>-?\d{1,8}) days?(?:,? (?P<sign>[-+]?)(?P<hours>\d\d?):(?P<minutes>\d\d):(?P<seconds>\d\d(?:\.\d+)?))?"
 )
 """Pattern of a duration as pandas writes it, and as Python does where it has days."""
 
@@ -221,11 +223,8 @@ def kinds_in(words: Iterable[str | None], type_kind: str = TEXT) -> frozenset[st
     return None if kinds is None else frozenset(kinds)
 
 
-_MISSING = frozenset(NULL_NUMBERS)
-
-
 def _fitting_kinds(text: str) -> set[str]:
-    if text in _MISSING:  # a missing time among times
+    if text in NO_VALUES:  # a missing time among times
         return {*TIMES, *ZONES}
     kinds = {kind for kind, pattern in ((TIME, _TIME), (DURATION, _DURATION)) if pattern.fullmatch(text)}
     if (match := _DATE.fullmatch(text)) and _moment(match) is not None:

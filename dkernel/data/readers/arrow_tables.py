@@ -13,7 +13,7 @@ from dkernel.data.block import UncheckedBlock, check_text, fits_label, too_large
 from dkernel.data.column_types import INT, NUMBERS, TEXT, column_type, is_bytes, label_type
 from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.csv_fields import is_utf8
-from dkernel.data.readers.text_dates import dates_of_texts
+from dkernel.data.readers.text_dates import values_of_texts
 from dkernel.errors import DataError, MissingLabelError, MissingValueError
 from dkernel.numerics.validation import RowDescriber
 
@@ -50,11 +50,11 @@ def raw_of_table(table: pa.Table, columns: ReadColumns, describe: RowDescriber) 
     kept = table.select(list(columns.kept)) if columns.kept else None
     texts = {name: _as_text(table.column(name), name, describe) for name in bytes_in(table, columns)}
     table = with_columns(table, texts)
-    times = {
-        name: dates_of_texts(table.column(name), name, describe, columns.time_format(name))
-        for name in texts_of_times(table, columns)
+    values = {
+        name: values_of_texts(table.column(name), name, describe, columns.form_of(name))
+        for name in texts_with_form(table, columns)
     }
-    table = with_columns(table, times)
+    table = with_columns(table, values)
     used, may_miss = _plain(table, columns, describe), frozenset(columns.features if columns.fills else ())
     for name, column in zip(used.column_names, used.columns, strict=True):
         if column.null_count and name not in may_miss:
@@ -79,10 +79,15 @@ def bytes_in(table: pa.Table, columns: ReadColumns) -> list[str]:
     return [name for name, kind in plain.items() if is_bytes(kind)]
 
 
-def texts_of_times(table: pa.Table, columns: ReadColumns) -> list[str]:
-    """The features that are dates or durations and are stored as text, or as numbers in the format of dates."""
-    times = {name: column_type(table[name].type) for name in columns.features if columns.is_time(name)}
-    return [name for name, kind in times.items() if kind == TEXT or (columns.time_format(name) and kind in NUMBERS)]
+def texts_with_form(table: pa.Table, columns: ReadColumns) -> list[str]:
+    """The columns of dates, durations or numbers that are stored as text, or as numbers in the format of dates."""
+    used = dict.fromkeys(name for name in (*columns.features, columns.label, columns.weight) if name is not None)
+    formed = (name for name in used if columns.is_time(name) or name in columns.formats)
+    kinds = {name: column_type(table[name].type) for name in formed}
+    dates = [
+        name for name, kind in kinds.items() if kind in NUMBERS and columns.is_time(name) and columns.form_of(name)
+    ]
+    return [*(name for name, kind in kinds.items() if kind == TEXT), *dates]
 
 
 def rows_without_text(column: pa.ChunkedArray) -> list[int]:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +10,13 @@ import pyarrow.compute as pc
 
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.encoding.words import NULL_NUMBERS, NULLS
-from dkernel.data.file_schema import CSV_TEXT, FilePart, ReadColumns
+from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import WITHOUT_THEM, raw_of_table, with_columns
-from dkernel.data.readers.csv_fields import Header, parse_rows, read_types, split_fields
+from dkernel.data.readers.csv_fields import parse_rows, read_types, split_fields
 from dkernel.data.readers.csv_refusals import CheckColumn, explain_parse, no_text, no_values, refuse_fields
 from dkernel.data.readers.csv_schema import read_schema as read_schema
-from dkernel.data.readers.text_dates import no_dates, without_words
+from dkernel.data.readers.text_dates import find_wrong_texts, without_words
 from dkernel.data.readers.text_rows import Lines
 from dkernel.data.rejected_rows import RejectedRow
 from dkernel.errors import MissingLabelError
@@ -40,8 +39,8 @@ def read_part(file: File, part: FilePart, columns: ReadColumns, describe: RowDes
             raise MissingLabelError(
                 f"{describe(empty)}, column {columns.label!r}: the label is missing. {WITHOUT_THEM}"
             )
-    read = _with_nulls(table, columns)
-    return replace(raw_of_table(read, columns, describe), kept=_kept_columns(data, table, header, columns))
+    kept = table.select(list(columns.kept)) if columns.kept else None
+    return replace(raw_of_table(_with_nulls(table, columns), columns, describe), kept=kept)
 
 
 def find_bad_rows(file: File, part: FilePart, columns: ReadColumns) -> tuple[dict[int, RejectedRow], Lines]:
@@ -52,12 +51,14 @@ def find_bad_rows(file: File, part: FilePart, columns: ReadColumns) -> tuple[dic
 
     def check(name: str, kind: pa.DataType) -> CheckColumn:
         if (name in features or name in (columns.label, columns.weight)) and kind != pa.string():
-            return partial(no_values, kind=kind, header=header, missing=columns.fills and name in features)
+            return partial(
+                no_values, kind=kind, form=header.forms.get(name), missing=columns.fills and name in features
+            )
         if name == columns.label:
             return partial(_no_texts, missing=("",), reason="the label is missing")
         if columns.is_time(name):
             missing = () if columns.fills else NULL_NUMBERS
-            return partial(_no_texts, missing=missing, check=partial(no_dates, form=columns.time_format(name)))
+            return partial(_no_texts, missing=missing, check=partial(find_wrong_texts, form=columns.form_of(name)))
         return partial(_no_texts, missing=NULLS if columns.is_category(name) and not columns.fills else ())
 
     checks = {name: check(name, kind) for name, kind in types.items()}
@@ -79,29 +80,3 @@ def _with_nulls(table: pa.Table, columns: ReadColumns) -> pa.Table:
     """The table with nulls where categories are missing."""
     categories = filter(columns.is_category, table.column_names)
     return with_columns(table, {name: without_words(table.column(name), NULLS) for name in categories})
-
-
-def _kept_columns(data: bytes, table: pa.Table, header: Header, columns: ReadColumns) -> pa.Table | None:
-    """The kept columns of a range that was parsed as `table`; for CSV, as they stand in the file."""
-    if not columns.kept:
-        return None
-    if columns.kept_as != "csv":
-        return table.select(list(columns.kept))
-    fields = None
-    arrays: list[Any] = []
-    for name in columns.kept:
-        if b'"' not in data and table.column(name).type == pa.string():
-            column = table.column(name)
-        else:
-            fields = split_fields(data, header.delimiter) if fields is None else fields
-            texts = fields.column(header.names.index(name), len(header.names))
-            column = pa.array(texts, pa.binary()).cast(pa.string())
-        arrays.append(column if header.delimiter == "," else _between_commas(column))
-    return pa.table(arrays, pa.schema([pa.field(n, pa.string(), metadata=CSV_TEXT) for n in columns.kept]))
-
-
-def _between_commas(column: Any) -> Any:
-    """Fields of a file with another delimiter: a bare comma needs quotes from now on."""
-    bare = pc.and_(pc.match_substring(column, ","), pc.invert(pc.starts_with(column, '"')))
-    doubled = pc.replace_substring(column, '"', '""')
-    return pc.if_else(bare, pc.binary_join_element_wise('"', doubled, '"', ""), column)

@@ -1,6 +1,7 @@
 """The fields of CSV text: as typed columns by pyarrow.csv, and as the bytes between the delimiters."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.encoding.words import NULL_NUMBERS
 from dkernel.data.file_schema import ReadColumns
+from dkernel.data.readers.text_numbers import NumberForm
 from dkernel.data.readers.text_rows import Lines, outside_quotes, row_ends, row_starts, without_newlines
 from dkernel.errors import DataError
 
@@ -26,6 +28,7 @@ TYPES = {
     "time": pa.string(),
 }
 
+_NUMBER_TYPES = (pa.int64(), pa.float64())
 PLAIN_NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
 """Text that pyarrow surely reads as a number; other text is tried."""
 
@@ -34,7 +37,7 @@ PLAIN_NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
 class Header:
     """The first row: the names of the columns, the byte where the data begin, the lines before it.
 
-    Where there is none the columns have numbers. The rows below show the sign before the fraction of a number.
+    Where there is none the columns have numbers. `forms` are of the columns whose numbers have other signs than 1234.5.
     """
 
     names: tuple[str, ...]
@@ -42,24 +45,11 @@ class Header:
     delimiter: str
     lines: int = 1
     numbered: bool = False
-    decimal: str = "."
+    forms: Mapping[str, NumberForm] = field(default_factory=dict)
 
-    def with_points(self, texts: Any) -> Any:
-        """Texts of numbers of this file as other files have them; a point is no part of a number with a comma."""
-        if self.decimal == ",":
-            for sign, other in ((".", "\0"), (",", "."), ("\0", ",")):
-                texts = pc.replace_substring(texts, sign, other)
-        return texts
-
-    def can_hold(self, value: str, type_: pa.DataType) -> bool:
-        """True if a column of this type can hold the text."""
-        if type_ == pa.string() or value in NULL_NUMBERS:  # a missing value has its own message
-            return True
-        try:
-            self.with_points(pa.array([value])).cast(type_)
-        except pa.ArrowInvalid:
-            return False
-        return True
+    def to_plain(self, name: str, texts: Any) -> Any:
+        """The texts of a column, of which numbers are as programs write them."""
+        return pc.coalesce(self.forms[name].to_plain(texts), texts) if name in self.forms else texts
 
 
 def read_types(columns: ReadColumns) -> dict[str, pa.DataType]:
@@ -73,7 +63,7 @@ def read_types(columns: ReadColumns) -> dict[str, pa.DataType]:
         if name in features or name == columns.weight:
             return pa.bool_() if kind == "bool" else pa.float64()
         if name in kept and name != columns.label:
-            if kind == "empty" or columns.kept_as == "csv":
+            if kind == "empty" or (columns.kept_as == "text" and kind != "int"):
                 return pa.string()
             if kind == "digits" and columns.kept_as == "numbers":
                 return pa.float64()
@@ -86,7 +76,8 @@ def parse_rows(data: bytes, header: Header, columns: list[str], types: dict[str,
     """Columns of whole rows of text; what does not fit is pyarrow's ArrowInvalid."""
     if not data:
         return pa.table({name: pa.array([], types[name]) for name in columns})
-    return arrow_csv.read_csv(
+    formed = {name: types[name] for name in columns if name in header.forms and types.get(name) in _NUMBER_TYPES}
+    table = arrow_csv.read_csv(
         pa.BufferReader(data),
         read_options=arrow_csv.ReadOptions(
             column_names=list(header.names), block_size=max(len(data) + 1, 64), use_threads=False
@@ -94,12 +85,18 @@ def parse_rows(data: bytes, header: Header, columns: list[str], types: dict[str,
         parse_options=arrow_csv.ParseOptions(delimiter=header.delimiter, newlines_in_values=True),
         convert_options=arrow_csv.ConvertOptions(
             include_columns=columns,
-            column_types=types,
+            column_types={**types, **dict.fromkeys(formed, pa.string())},
             strings_can_be_null=False,
             null_values=NULL_NUMBERS,
-            decimal_point=header.decimal,
         ),
     )
+    for name, kind in formed.items():
+        texts = pc.if_else(pc.is_in(table[name], pa.array(NULL_NUMBERS)), pa.scalar(None, pa.string()), table[name])
+        plain = header.forms[name].to_plain(texts)
+        if plain.null_count > texts.null_count:
+            raise pa.ArrowInvalid(f"the column {name!r} has a value that is no number")
+        table = table.set_column(table.column_names.index(name), name, plain.cast(kind))
+    return table
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ import pyarrow.compute as pc
 
 from dkernel.data.readers.arrow_tables import code_texts
 from dkernel.data.readers.csv_fields import PLAIN_NUMBER, Fields, Header, is_utf8, parse_rows, split_fields
+from dkernel.data.readers.text_numbers import NumberForm
+from dkernel.data.refused_columns import RefusedColumnsError
 from dkernel.data.rejected_rows import RejectedRow
 from dkernel.errors import DataError
 from dkernel.numerics.validation import RowDescriber
@@ -51,22 +53,29 @@ def refuse_fields(
     return refused
 
 
-def no_values(column: pa.ChunkedArray, kind: pa.DataType, header: Header, missing: bool) -> dict[int, str]:
-    """The rows whose text gives no value of this type, with the reason; with `missing` there may be none."""
+def no_values(column: pa.ChunkedArray, kind: pa.DataType, form: NumberForm | None, missing: bool) -> dict[int, str]:
+    """The rows whose text gives no value of this type, with the reason; with `missing` there may be none.
+
+    Parameters
+    ----------
+    form : of numbers that have other signs than 1234.5
+    """
     words, codes = code_texts(column)
     sure = np.zeros(len(words), bool)
-    if kind == pa.float64() and header.decimal == ".":
-        sure = pc.match_substring_regex(pa.array(words, pa.binary()), PLAIN_NUMBER).to_numpy(zero_copy_only=False)
-    verdicts = {code: _verdict(words[code], kind, header.decimal, missing) for code in np.flatnonzero(~sure).tolist()}
+    if kind == pa.float64():
+        usual = PLAIN_NUMBER if form is None else form.pattern
+        sure = pc.match_substring_regex(pa.array(words, pa.binary()), usual).to_numpy(zero_copy_only=False)
+    verdicts = {code: _verdict(words[code], kind, form, missing) for code in np.flatnonzero(~sure).tolist()}
     wrong = {code: reason for code, reason in verdicts.items() if reason}
     return {row: wrong[int(codes[row])] for row in np.flatnonzero(np.isin(codes, list(wrong))).tolist()}
 
 
-def _verdict(word: bytes, kind: pa.DataType, decimal: str, missing: bool) -> str:
+def _verdict(word: bytes, kind: pa.DataType, form: NumberForm | None, missing: bool) -> str:
     """The reason why pyarrow.csv does not read the word as a value of this type; nothing if it does."""
     quoted = b'"' + word.replace(b'"', b'""') + b'"\n'
     try:
-        column = parse_rows(quoted, Header(("x",), 0, ";", decimal=decimal), ["x"], {"x": kind}).column("x")
+        header = Header(("x",), 0, ";", forms={"x": form} if form else {})
+        column = parse_rows(quoted, header, ["x"], {"x": kind}).column("x")
     except pa.ArrowInvalid:
         what = {pa.float64(): "a number", pa.int64(): "a whole number"}.get(kind, "true or false")
         text = word.decode("utf-8", "backslashreplace")
@@ -99,7 +108,9 @@ def explain_parse(
     at_top : whether the rows begin below the header
     """
     checks: dict[str, CheckColumn] = {
-        name: no_text if kind == pa.string() else partial(no_values, kind=kind, header=header, missing=True)
+        name: no_text
+        if kind == pa.string()
+        else partial(no_values, kind=kind, form=header.forms.get(name), missing=True)
         for name, kind in types.items()
     }
     try:
@@ -117,4 +128,4 @@ def explain_parse(
     advice = f"Correct it, leave it empty, name the column as a category, or {_LEAVE_OUT}."
     if types[why.column] == pa.string():
         advice = "Give its --encoding (latin-1, ...) or save it as UTF-8."
-    return DataError(f"{describe(row)}, column {why.column!r}: {why.reason}. {advice}")
+    return RefusedColumnsError(describe(row), {why.column: f"{why.reason}. {advice}"})

@@ -12,13 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dkernel.data.column_types import EMPTY, OTHER, TEXT, TIMES, column_type, is_bytes, join_types
-from dkernel.data.encoding.notation import find_example, find_meaning
+from dkernel.data.encoding.notation import NOTATION, find_example, find_meaning, is_date, is_plain
 from dkernel.data.encoding.words import NULL_NUMBERS, NULLS, kinds_in
 from dkernel.data.file_schema import FileSchema, ReadOptions
 from dkernel.data.object_columns import known_numbers
 from dkernel.data.paths import File
 from dkernel.data.readers.csv_fields import PLAIN_NUMBER, TYPES, Header, parse_rows, well_formed_rows
 from dkernel.data.readers.csv_refusals import explain_parse
+from dkernel.data.readers.decimal_commas import Commas
+from dkernel.data.readers.text_numbers import NumberForm, read_example
 from dkernel.data.readers.text_rows import Steps, line_ends, row_blocks, row_ends
 from dkernel.errors import DataError
 from dkernel.numerics.tiling import PIECE_ROWS
@@ -32,7 +34,8 @@ _TRUTHS = ("0", "1", *(word for truth in ("true", "false") for word in (truth, t
 
 def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
     """Names from the headers; rows and kinds from one scanning task a file."""
-    headers = [_header(file, request) for file in files]
+    given = {name: form for name, text in request.known_formats.items() if text and (form := read_example(text))}
+    headers = [replace(_header(file, request), forms=given) for file in files]
     tasks, known = [], known_numbers(request)
     label = None if request.label_as == "text" else request.label
     features = frozenset(request.columns or ())
@@ -84,9 +87,8 @@ def _header(file: File, request: ReadOptions) -> Header:
     if request.delimiter is None:
         delimiter = _find_delimiter(text, delimiter)
     names = tuple(next(text_csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)))
-    decimal = _find_decimal(below, delimiter)
     if request.no_header:
-        return Header(tuple(map(str, range(len(names)))), skip, delimiter, 0, numbered=True, decimal=decimal)
+        return Header(tuple(map(str, range(len(names)))), skip, delimiter, 0, numbered=True)
     if any(map(_is_fraction, names)) and sum(map(_is_number, names)) > len(names) / 2:
         raise DataError(
             f"{file.name}: the first row holds numbers ({', '.join(names[:4])}), where the names of the columns are "
@@ -97,7 +99,7 @@ def _header(file: File, request: ReadOptions) -> Header:
     twice = next((n for n in names if names.count(n) > 1), None) if len(set(names)) < len(names) else None
     if twice is not None:
         raise DataError(f"{file.name}: the column {twice!r} occurs twice in the header; each name must be unique.")
-    return Header(names, start, delimiter, len(line_ends(data[:start])), decimal=decimal)
+    return Header(names, start, delimiter, len(line_ends(data[:start])))
 
 
 def _check_width(file: File, names: Sequence[str], below: Sequence[str], delimiter: str) -> None:
@@ -131,19 +133,6 @@ def _find_delimiter(header: str, usual: str) -> str:
     return best if best in header else usual
 
 
-def _find_decimal(rows: Sequence[str], delimiter: str) -> str:
-    """The sign before the fractions of numbers in these rows: a comma where no number has a point.
-
-    Examples
-    --------
-    >>> _find_decimal(["a;1,5;2"], ";"), _find_decimal(["1,5;2.5"], ";"), _find_decimal(["1,5"], ",")
-    (',', '.', '.')
-    """
-    values = [value for row in text_csv.reader(rows, delimiter=delimiter) for value in row]
-    commas, points = (any(map(re.compile(rf"-?\d+{sign}\d+").fullmatch, values)) for sign in (",", r"\."))
-    return "," if commas and not points and delimiter != "," else "."
-
-
 def _is_number(text: str) -> bool:
     try:
         float(text)
@@ -169,6 +158,9 @@ class _Kinds:
     kind_of: dict[str, str] = field(default_factory=dict)
     exact: bool = True
     whole: bool = True
+    signed: bool = False
+    examples: dict[str, str | None] = field(default_factory=dict)
+    given: frozenset[str] = frozenset()
 
     def add(self, block: bytes, first_row: int) -> None:
         """The first block with a value decides what a column holds; label and kept ones are followed to the end."""
@@ -187,13 +179,9 @@ class _Kinds:
             kind = OTHER if is_bytes(type_) else column_type(type_)  # text that is not UTF-8
             if kind in (TEXT, OTHER, *TIMES) and name in known:
                 # The words are bad rows, be they many.
-                kind = "bool" if _mostly_truths(column, self.header) else "float"
-            elif kind == "text" and _mostly_numbers(column, self.header):
-                kind = "float"  # reading it as numbers names the row of the word
+                kind = "bool" if _mostly_truths(column) else "float"
             elif kind == TEXT:
-                words = pc.unique(column).to_pylist()
-                meaning = find_meaning(find_example(words), kinds_in(words))
-                kind = meaning if meaning in TIMES else TEXT
+                kind = self._kind_of_text(name, column)
             self.kind_of[name] = kind
         for name in as_text:
             if name == self.label:
@@ -202,13 +190,29 @@ class _Kinds:
                 both = self.kind_of.get(name, EMPTY), round_trip_kind(table.column(name))
                 self.kind_of[name] = join_types(both) or TEXT
 
+    def _kind_of_text(self, name: str, column: pa.ChunkedArray) -> str:
+        if name in self.given:
+            return "float"
+        words = pc.unique(column).to_pylist()
+        example = find_example(words)
+        meaning = find_meaning(example, kinds_in(words))
+        if meaning in TIMES:
+            return meaning
+        if meaning == NOTATION and name not in self.header.forms:
+            self.examples[name] = example
+            return TEXT
+        # Reading it as numbers names the row of a word.
+        return "float" if _mostly_numbers(self.header.to_plain(name, column)) else TEXT
+
     def _add_label(self, name: str, texts: pa.ChunkedArray, block: bytes, first_row: int) -> None:
-        numbers = self.header.with_points(texts)
+        numbers = self.header.to_plain(name, texts)
         kind, exact, whole = label_kind(numbers)
-        if (
-            kind == "text" and self.quarantine and _mostly_numbers(texts, self.header)
-        ):  # the words among the labels are bad rows
+        if kind == "text" and self.quarantine and _mostly_numbers(numbers):  # the words among the labels are bad rows
             kind, exact, whole = label_kind(numbers.filter(pc.match_substring_regex(numbers, PLAIN_NUMBER)))
+        if kind == TEXT and self.examples.get(name) != "":
+            example = find_example([self.examples.get(name), *pc.unique(texts).to_pylist()])
+            self.examples[name] = "" if not example or is_date(example) or is_plain(example) else example
+        self.signed |= kind == "int" and bool(pc.any(pc.starts_with(pc.utf8_ltrim_whitespace(texts), "+")).as_py())
         self.exact, self.whole = self.exact and exact, self.whole and whole
         before = self.kind_of.get(name, "empty")
         if "empty" not in (kind, before):
@@ -254,17 +258,23 @@ def scan(
 ) -> FileSchema:
     """Rows, steps and kinds of one file; runs on a worker. The columns `known` hold numbers, whatever stands there."""
     file.check()
-    kinds = _Kinds(file, header, label, keep, quarantine, known)
+    kinds = _Kinds(file, header, label, keep, quarantine, known, given=frozenset(header.forms))
+    commas = Commas(frozenset(header.forms))
     steps = Steps(header.start, step_rows, header.lines)
     for offset, block, ends in row_blocks(file, header.start, scan_bytes, header.delimiter.encode()):
         if len(ends):
             _check_quotes(file, header, block, steps.rows)
+            commas.add(block, header)
+            kinds.header = replace(header, forms={**commas.forms, **header.forms})
             kinds.add(block, steps.rows)
         steps.add(offset, block, ends)
     rows, marks = steps.done()
     kind_of = {name: kinds.kind_of.get(name, "empty") for name in header.names}
     if label is not None and label in kind_of and not kinds.exact:
         kind_of[label] = kind_of_label(kind_of[label], label_as)
+    header = replace(header, forms={**commas.forms, **header.forms})
+    if kinds.signed and label not in header.forms:
+        header = replace(header, forms={**header.forms, str(label): NumberForm()})
     width = -(-(marks[-1] - marks[0]) // steps.rows) if steps.rows else 0
     return FileSchema(
         file,
@@ -278,6 +288,7 @@ def scan(
         extra=header,
         width=width,
         whole_label=kinds.whole,
+        unclear={**{name: text for name, text in kinds.examples.items() if text}, **commas.unclear},
     )
 
 
@@ -293,22 +304,32 @@ def _check_quotes(file: File, header: Header, block: bytes, rows: int) -> None:
         )
 
 
-def _mostly_numbers(column: pa.ChunkedArray, header: Header) -> bool:
+def _mostly_numbers(column: pa.ChunkedArray) -> bool:
     """True if more than half of the first values that are there are numbers, so that the others are mistakes."""
     first = column.slice(0, _KIND_VALUES).to_pylist()
     first = [value for value in first if value is not None and value not in NULL_NUMBERS]
-    return _fitting(first, pa.float64(), header) > len(first) / 2
+    return _fitting(first, pa.float64()) > len(first) / 2
 
 
-def _mostly_truths(column: pa.ChunkedArray, header: Header) -> bool:
+def _mostly_truths(column: pa.ChunkedArray) -> bool:
     """True if more of the first values are true or false than are numbers."""
     first = [value for value in column.slice(0, _KIND_VALUES).to_pylist() if isinstance(value, str) and value]
-    return _fitting(first, pa.bool_(), header) > _fitting(first, pa.float64(), header)
+    return _fitting(first, pa.bool_()) > _fitting(first, pa.float64())
 
 
-def _fitting(values: Sequence[str], kind: pa.DataType, header: Header) -> int:
+def _fitting(values: Sequence[str], kind: pa.DataType) -> int:
     """How many of these texts a column of this type can hold; each is tried once, as often as it may stand there."""
-    return sum(n for value, n in Counter(values).items() if header.can_hold(value, kind))
+    return sum(n for value, n in Counter(values).items() if _can_hold(value, kind))
+
+
+def _can_hold(value: str, kind: pa.DataType) -> bool:
+    if value in NULL_NUMBERS:  # a missing value has its own message
+        return True
+    try:
+        pa.array([value]).cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def label_kind(texts: pa.ChunkedArray) -> tuple[str, bool, bool]:
@@ -320,6 +341,8 @@ def label_kind(texts: pa.ChunkedArray) -> tuple[str, bool, bool]:
     [('int', True, True), ('int', False, False), ('float', True, True), ('float', False, False), ('text', True, False)]
     """
     texts = pc.utf8_trim_whitespace(texts)
+    texts = pc.replace_substring_regex(texts, r"^\+([0-9.])", r"\1")  # +1 is 1, and -0 is 0
+    texts = pc.replace_substring_regex(texts, r"^-(0+)$", r"\1")
     there = texts.filter(pc.invert(pc.is_in(texts, pa.array(NULLS))))
     if not len(there):
         return "empty", True, True

@@ -13,9 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dkernel.data.block import UncheckedBlock
-from dkernel.data.file_schema import CSV_TEXT, FileSchema, ReadColumns, ReadOptions
+from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions
 from dkernel.data.readers.csv_schema import kind_of_label, label_kind
-from dkernel.data.readers.text_dates import dates_of_texts
+from dkernel.data.readers.text_dates import values_of_texts
 from dkernel.errors import DataError, DKernelWarning
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -143,11 +143,11 @@ def _features(X: Any, n: int, values: Mapping[str, str | None], columns: ReadCol
             if key in columns.features:
                 # Whole numbers are counted as numbers, 01 as 1; an encoding then has a word for the text.
                 learning = columns.encoding is None and columns.keys[key] in ("int", "digits")
-                date = columns.is_time(key)
-                column = _column(n, values[key], not date and (learning or not columns.is_category(key)))
-                if date:
+                formed = columns.is_time(key) or key in columns.formats
+                column = _column(n, values[key], not formed and (learning or not columns.is_category(key)))
+                if formed:
                     describe = partial(_describe_folder, key, values[key])
-                    column = dates_of_texts(column, key, describe, columns.time_format(key))
+                    column = values_of_texts(column, key, describe, columns.form_of(key))
                 X = X.append_column(key, column)
         return X.select(list(columns.features))
     dtype = "object" if columns.objects else X.dtype if X.dtype.kind == "f" else columns.dtype
@@ -181,12 +181,7 @@ def _add_kept(n: int, kept: Any, values: Mapping[str, str | None], columns: Read
             arrays.append(kept.column(name))
             continue
         value = values[name]
-        if columns.kept_as == "csv":
-            quoted = '"' + value.replace('"', '""') + '"' if value and re.search('[",\r\n]', value) else value
-            fields.append(pa.field(name, pa.string(), metadata=CSV_TEXT))
-            arrays.append(pa.array([quoted] * n, pa.string()))
-        else:
-            number = columns.keys[name] in ("int", "digits" if columns.kept_as == "numbers" else "int")
-            fields.append(pa.field(name, pa.int64() if number else pa.string()))
-            arrays.append(pa.array([int(value) if number and value is not None else value] * n, fields[-1].type))
+        number = columns.keys[name] in ("int", "digits" if columns.kept_as == "numbers" else "int")
+        fields.append(pa.field(name, pa.int64() if number else pa.string()))
+        arrays.append(pa.array([int(value) if number and value is not None else value] * n, fields[-1].type))
     return pa.table(arrays, schema=pa.schema(fields))

@@ -15,8 +15,8 @@ from dkernel.data.column_types import column_type
 from dkernel.data.damage import explain_damage
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
-from dkernel.data.readers.arrow_tables import bytes_in, raw_of_table, rows_without_text, texts_of_times
-from dkernel.data.readers.text_dates import as_texts, no_dates
+from dkernel.data.readers.arrow_tables import bytes_in, raw_of_table, rows_without_text, texts_with_form
+from dkernel.data.readers.text_dates import as_texts, find_wrong_texts
 from dkernel.data.rejected_rows import RejectedRow
 from dkernel.errors import DataError
 from dkernel.numerics.validation import RowDescriber
@@ -45,10 +45,10 @@ def find_bad_rows(file: File, part: FilePart, columns: ReadColumns) -> tuple[dic
     for name in bytes_in(table, columns):
         for row in rows_without_text(table.column(name)):
             refused.setdefault(row, RejectedRow(name, "the bytes are not UTF-8 text"))
-    for name in texts_of_times(table, columns):
+    for name in texts_with_form(table, columns):
         for row in [] if columns.fills else pc.indices_nonzero(pc.is_null(as_texts(table.column(name)))).to_pylist():
             refused.setdefault(row, RejectedRow(name, "the value is missing"))
-        for row, reason in no_dates(table.column(name), columns.time_format(name)).items():
+        for row, reason in find_wrong_texts(table.column(name), columns.form_of(name)).items():
             refused.setdefault(row, RejectedRow(name, reason))
     return refused, None
 

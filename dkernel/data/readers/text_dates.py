@@ -1,6 +1,7 @@
-"""Dates, times and durations that are stored as text: those of CSV, and of tables.
+"""Dates, times, durations and numbers that are stored as text: those of CSV, and of tables.
 
-Dates are in ISO 8601 or in a format that is given, durations as pandas writes them, with their days.
+Dates are in ISO 8601 or in a format that is given, durations as pandas writes them, with their days, and numbers as an
+example shows.
 """
 
 import re
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 from dkernel.data.arrow import look_up
 from dkernel.data.column_types import DURATION, TEXT
 from dkernel.data.encoding.words import DAYS_AND_CLOCK, NULL_NUMBERS, arrow_kind, to_words
+from dkernel.data.readers.text_numbers import read_example
 from dkernel.errors import DataError, RecipeError
 from dkernel.numerics.validation import RowDescriber
 
@@ -26,29 +28,55 @@ ISO_FORMAT = "ISO8601"
 _OTHER_FORMS = {r"(:[0-9]{2}\.[0-9]{6})[0-9]{1,3}": r"\1", " UTC$": "Z"}  # nanoseconds; the zone of BigQuery
 
 
-def parse_date_formats(given: Mapping[str, str] | None) -> dict[str, str]:
-    """The format of the dates of each named column, "" for ISO 8601; a RecipeError for one that says no date.
+def parse_formats(given: Mapping[str, str] | None) -> dict[str, str]:
+    """The format of each named column, "" for dates in ISO 8601; a RecipeError for one of neither dates nor numbers.
 
     Examples
     --------
-    >>> parse_date_formats({"day": "%d.%m.%Y", "when": "ISO8601"})
-    {'day': '%d.%m.%Y', 'when': ''}
+    >>> parse_formats({"day": "%d.%m.%Y", "when": "ISO8601", "pay": "$1,234.5"})
+    {'day': '%d.%m.%Y', 'when': '', 'pay': '$1,234.5'}
     """
     if given is not None and not isinstance(given, Mapping):
-        raise RecipeError(f"date_format={given!r} is no dict of columns and formats, as {{'day': '%d.%m.%Y'}}.")
+        raise RecipeError(
+            f"formats={given!r} is no dict of columns and formats, as {{'day': '%d.%m.%Y', 'pay': '1,234.5'}}."
+        )
     for name, form in (given or {}).items():
-        import pandas as pd
-
-        try:
-            if form != ISO_FORMAT and "%" not in form:
-                raise ValueError("it has no %")
-            pd.to_datetime(["x"], format=form, errors="coerce")
-        except (ValueError, TypeError) as error:
+        if reason := _why_no_format(form):
             raise RecipeError(
-                f"date_format of {name!r} is {form!r}, which is none of strptime ({error}). Possible: '%d.%m.%Y' | "
-                f"'%m/%d/%y %H:%M' | ... | '{ISO_FORMAT}'."
-            ) from None
+                f"formats of {name!r} is {form!r}: {reason}. Possible: '%d.%m.%Y' | '%m/%d/%y %H:%M' | ... | "
+                f"'{ISO_FORMAT}', of dates, or one number as all are written: '1,234.5' | '1234,5' | '$1 234.5' | ..."
+            )
     return {str(name): "" if form == ISO_FORMAT else form for name, form in (given or {}).items()}
+
+
+def _why_no_format(form: Any) -> str:
+    """Why this is no format of a column; nothing if it is one."""
+    if not isinstance(form, str):
+        return "it is no text"
+    if form == ISO_FORMAT:
+        return ""
+    if is_number_format(form):
+        return "" if read_example(form) else "it is no number, or one that may be read in two ways"
+    if not form:
+        return "it is empty"
+    import pandas as pd
+
+    try:
+        pd.to_datetime(["x"], format=form, errors="coerce")
+    except (ValueError, TypeError) as error:
+        return f"strptime has no such format ({error})"
+    return ""
+
+
+def is_number_format(form: str) -> bool:
+    """True of a format of numbers, which is an example of them.
+
+    Examples
+    --------
+    >>> [is_number_format(form) for form in ("12,5 %", "%d.%m.%Y", "", DURATION)]
+    [True, False, False, False]
+    """
+    return bool(form) and form != DURATION and re.search("%[A-Za-z]", form) is None
 
 
 def read_dates(texts: Any, before: str, kind: pa.DataType) -> Any:
@@ -96,7 +124,7 @@ _TIME_READERS: Mapping[str, Sequence[Callable[[Any], Any]]] = {
     DURATION: [read_durations],
 }
 _ONE_TIME = {"": "a date or time", DURATION: "a duration"}
-_SEVERAL_TIMES = {"": "dates or times", DURATION: "durations"}
+_SEVERAL_TIMES = {"": "dates as 2026-01-31 or times", DURATION: "durations"}
 
 
 def without_words(texts: Any, words: Sequence[str]) -> Any:
@@ -104,35 +132,37 @@ def without_words(texts: Any, words: Sequence[str]) -> Any:
     return pc.if_else(pc.is_in(texts, pa.array(words)), pa.scalar(None, pa.string()), texts)
 
 
-def dates_of_texts(column: Any, name: str, describe: RowDescriber, form: str) -> Any:
-    """The times of a column of texts, missing where they are NULL_NUMBERS; a DataError that names the row of another.
+def values_of_texts(column: Any, name: str, describe: RowDescriber, form: str) -> Any:
+    """The times or numbers of a column of texts, missing where they are NULL_NUMBERS; a DataError names another's row.
 
     Parameters
     ----------
-    form : the format of the texts, or of numbers as 20240131; "" where they are ISO 8601, DURATION of durations
+    form : the format of the texts, or of dates that are numbers as 20240131; "" of ISO 8601, DURATION of durations
 
     Examples
     --------
-    >>> dates_of_texts(pa.chunked_array([["2024-01-31", "-"]]), "day", str, "").to_pylist()
+    >>> values_of_texts(pa.chunked_array([["2024-01-31", "-"]]), "day", str, "").to_pylist()
     [datetime.datetime(2024, 1, 31, 0, 0), None]
-    >>> dates_of_texts(pa.array([20240131]), "day", str, "%Y%m%d").to_pylist()
+    >>> values_of_texts(pa.array([20240131]), "day", str, "%Y%m%d").to_pylist()
     [datetime.datetime(2024, 1, 31, 0, 0)]
+    >>> values_of_texts(pa.array(["$1,200", "?"]), "pay", str, "$1,234.5").to_pylist()
+    [1200.0, None]
     """
     texts = as_texts(column)
-    times = _read_times(texts, form)
-    if wrong := _find_wrong(texts, times, form):
+    values = _read_values(texts, form)
+    if wrong := _find_wrong(texts, values, form):
         row, reason = min(wrong.items())
-        more = ". Change --date-format (date_format), or mend the value"
+        more = ". Change formats, or mend the value"
         if form in _SEVERAL_TIMES:
             more = f", and the column's other values are {_SEVERAL_TIMES[form]}"
         raise DataError(f"{describe(row)}, column {name!r}: {reason}{more}.")
-    return times
+    return values
 
 
-def no_dates(column: Any, form: str) -> dict[int, str]:
-    """The rows whose text is no date or time, or no duration, with the reason; missing values are allowed."""
+def find_wrong_texts(column: Any, form: str) -> dict[int, str]:
+    """The rows whose text is no value in this format, with the reason; missing values are allowed."""
     texts = as_texts(column)
-    return _find_wrong(texts, _read_times(texts, form), form)
+    return _find_wrong(texts, _read_values(texts, form), form)
 
 
 def as_texts(column: Any) -> Any:
@@ -149,8 +179,10 @@ def as_texts(column: Any) -> Any:
     return without_words(texts, NULL_NUMBERS)
 
 
-def _read_times(texts: Any, form: str) -> Any:
-    """The times of texts, missing where a text is none."""
+def _read_values(texts: Any, form: str) -> Any:
+    """The times or numbers of texts, missing where a text is none."""
+    if is_number_format(form) and (number := read_example(form)):
+        return number.to_plain(texts).cast(pa.float64())
     if form not in _TIME_READERS:
         return _read_format(texts, form)
     for read in _TIME_READERS[form]:
@@ -175,10 +207,11 @@ def _read_format(texts: Any, form: str) -> Any:
     return pa.array(moments.dt.tz_localize(None).dt.as_unit("us")).take(pc.index_in(texts, distinct))
 
 
-def _find_wrong(texts: Any, times: Any, form: str) -> dict[int, str]:
-    """The rows that have a text and no time, with the reason."""
-    rows = pc.indices_nonzero(pc.and_(texts.is_valid(), times.is_null()))
-    what = f"not {_ONE_TIME[form]}" if form in _ONE_TIME else f"no date as {form}"
+def _find_wrong(texts: Any, values: Any, form: str) -> dict[int, str]:
+    """The rows that have a text and no value, with the reason."""
+    rows = pc.indices_nonzero(pc.and_(texts.is_valid(), values.is_null()))
+    what = f"no {'number' if is_number_format(form) else 'date'} as {form}"
+    what = f"not {_ONE_TIME[form]}" if form in _ONE_TIME else what
     found = zip(rows.to_pylist(), texts.take(rows).to_pylist(), strict=True)
     return {row: f"{text[:60]!r} is {what}" for row, text in found}
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 _BLANKS, _APOSTROPHES, _MINUS = " \u00a0\u202f", "'\u2019", "\u2212"
 _SIGN = f"[-+{_MINUS}]?"
-_EXAMPLE = re.compile(
+_WRITTEN_SO = re.compile(
     rf"\(?{_SIGN}(?P<before>[^\d\0.,()+-]*?){_SIGN}(?P<number>[.,]?\d(?:[\d.,_{_BLANKS}{_APOSTROPHES}]*\d)?)"
     r"(?P<after>[^\d\0.,()+-]*?)\)?",
     re.ASCII,
@@ -79,7 +79,7 @@ def read_example(example: str) -> NumberForm | None:
     >>> read_example("1,234"), read_example("12,34,567"), read_example("7 kg").after
     (None, None, 'kg')
     """
-    match = _EXAMPLE.fullmatch(example.strip())
+    match = _WRITTEN_SO.fullmatch(example.strip())
     if match is None:
         return None
     number = match["number"]
@@ -100,16 +100,16 @@ def suggest_examples(words: Sequence[str]) -> list[str]:
 
     Examples
     --------
-    >>> suggest_examples(["48,984.60", "999.5"]), suggest_examples(["950", "1,200"]), suggest_examples(["7 %", "$5"])
-    (['48,984.60'], ['1,234.5', '1234,5'], [])
+    >>> [suggest_examples(words) for words in (["48,984.60", "999.5"], ["950 kg", "1,200 kg"], ["7 %", "$5"])]
+    [['1,234.5'], ['1234,5 kg', '1,234.5 kg'], []]
     """
     texts = pa.array(words, pa.string())
+    match = next(filter(None, (_WRITTEN_SO.fullmatch(word.strip()) for word in words)), None)
+    before, after = ("", "") if match is None else (match["before"], match["after"])
     found: dict[str, str] = {}
-    match = next(filter(None, (_EXAMPLE.fullmatch(word.strip()) for word in words)), None)
-    units = ("", "") if match is None else (match["before"], match["after"])
-    made = [f"{units[0]}{number}{units[1]}" for number in ("1,234.5", "1234,5", "1234.5", "1.234,5")]
-    for word in [*sorted(words, key=len, reverse=True), *made]:
-        form = read_example(word)
+    for number in (f"1{sign}234{dot}5" for sign in ("", ",", ".", " ", "'", "_") for dot in ".," if sign != dot):
+        example = f"{before}{number}{after}"
+        form = read_example(example)
         if form is not None and (plain := form.to_plain(texts)).null_count == 0:
-            found.setdefault(repr(plain.cast(pa.float64()).to_pylist()), word)
+            found.setdefault(repr(plain.cast(pa.float64()).to_pylist()), example)
     return list(found.values())

@@ -5,31 +5,27 @@ import io
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
 from dkernel.data.arrow import text_of_bytes
 from dkernel.data.column_types import is_bytes
-from dkernel.data.file_schema import CSV_TEXT
 from dkernel.data.paths import File
+from dkernel.data.readers.csv_fields import split_fields
 from dkernel.data.readers.text_rows import row_blocks
-from dkernel.data.writers.format import Format, is_text
+from dkernel.data.writers.format import Format
 from dkernel.errors import DataError
 
 
 class Csv(Format):
-    """One CSV file with a header; text is quoted, a missing value is an empty field without quotes.
-
-    Columns kept from CSV files stand there as they stood, quotes and digits and all.
-    """
+    """One CSV file with a header; text is quoted, a missing value is an empty field without quotes."""
 
     ending: ClassVar[str] = ".csv"
     staged: ClassVar[str] = ".csv"
-    kept_as: ClassVar[str] = "csv"
+    kept_as: ClassVar[str] = "text"
 
     def check(self, schema: pa.Schema) -> None:
         self.refuse(schema, _csv_can_hold, "numbers, text and times")
@@ -38,14 +34,16 @@ class Csv(Format):
         options = pa.csv.WriteOptions(include_header=False)
         with open(path, "xb") as stream:
             for table in map(_plain, tables):
-                if any(_is_csv_text(field) for field in table.schema):
-                    stream.write(_csv_lines(table))
-                else:
-                    pa.csv.write_csv(table, stream, options)
+                pa.csv.write_csv(table, stream, options)
 
     def count_part(self, path: Path) -> int:
-        written = File(str(path), 0, "", "csv", name=path.name)
-        return sum(len(ends) for _, _, ends in row_blocks(written, 0, 1 << 24, b","))
+        """The rows that have as many values as the first."""
+        written, rows, width = File(str(path), 0, "", "csv", name=path.name), 0, 0
+        for _, block, _ in row_blocks(written, 0, 1 << 24, b","):
+            widths = split_fields(block, ",").widths
+            width = width or int(widths[0])
+            rows += int((widths == width).sum())
+        return rows
 
     def count_output(self, path: Path) -> int:
         return self.count_part(path) - 1  # the header
@@ -61,10 +59,6 @@ class Csv(Format):
             for part in parts:
                 with open(part, "rb") as source:
                     shutil.copyfileobj(source, stream, 1 << 20)
-
-
-def _is_csv_text(field: pa.Field) -> bool:
-    return (field.metadata or {}).items() >= CSV_TEXT.items()
 
 
 def _plain(table: pa.Table) -> pa.Table:
@@ -105,26 +99,3 @@ def _csv_can_hold(kind: pa.DataType) -> bool:
     except pa.ArrowException:
         return False
     return not pa.types.is_nested(kind)
-
-
-def _csv_lines(table: pa.Table) -> pa.Buffer:
-    """The rows as CSV; columns of CSV text as they are, the others as pyarrow.csv writes them."""
-    fields, quote = [], _large('"')
-    for field, column in zip(table.schema, table.columns, strict=True):
-        text = column.combine_chunks().cast(pa.large_string())
-        if is_text(field.type) and not _is_csv_text(field):
-            text = _join(quote, pc.replace_substring(text, '"', '""'), quote)
-        fields.append(pc.fill_null(text, ""))
-    fields[-1] = _join(fields[-1], _large("\n"))
-    lines = _join(*fields, between=",") if len(fields) > 1 else fields[0]
-    # All lines together are the array's own bytes, one line after the other.
-    ends = np.frombuffer(lines.buffers()[1], np.int64)[[lines.offset, lines.offset + len(lines)]]
-    return lines.buffers()[2].slice(int(ends[0]), int(ends[1] - ends[0]))
-
-
-def _large(text: str) -> pa.Scalar:
-    return pa.scalar(text, pa.large_string())
-
-
-def _join(*texts: Any, between: str = "") -> pa.Array:
-    return pc.binary_join_element_wise(*texts, _large(between))

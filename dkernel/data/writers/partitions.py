@@ -1,6 +1,6 @@
 """Folders of Parquet files divided by the values of columns: year=2020/part-00000.parquet, as Hive has them.
 
-Missing values and empty texts share the folder that Hive has for them.
+Missing values and empty texts share the folder that Hive has for them; a text of that name is refused.
 """
 
 import os
@@ -104,9 +104,15 @@ def _code(column: pa.ChunkedArray, key: str) -> tuple[list[str | None], NDArray[
     try:
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
             column = column.cast(pa.large_string())
-        return code_column(column)
+        words, codes = code_column(column)
     except pa.ArrowInvalid:
         raise DataError(f"Column {key!r} holds bytes that are not UTF-8 text. Divide by another column.") from None
+    if NULL in words:  # readers undo an escape before they look for it
+        raise DataError(
+            f"Column {key!r} has the text {NULL!r}, which readers of folders take for a missing value. Change it, or "
+            "divide by another column."
+        )
+    return words, codes
 
 
 def _folder_word(word: str) -> str:
@@ -114,9 +120,7 @@ def _folder_word(word: str) -> str:
 
     Examples
     --------
-    >>> _folder_word("La Paz"), _folder_word(""), _folder_word(NULL)
-    ('La%20Paz', '__HIVE_DEFAULT_PARTITION__', '%5F%5FHIVE%5FDEFAULT%5FPARTITION%5F%5F')
+    >>> _folder_word("La Paz"), _folder_word("")
+    ('La%20Paz', '__HIVE_DEFAULT_PARTITION__')
     """
-    if word == NULL:
-        return word.replace("_", "%5F")
     return quote(word, safe="") or NULL

@@ -20,7 +20,7 @@ TEXT = TEXT.assign(number=TEXT.number.astype(int))
 Y = pd.Series(np.sin(TIMES.dt.hour / 4) + TIMES.dt.month + DATES.x, name="y")
 SETTINGS = {"kernel": "gaussian", "n_components": 64, "local": "none", "dtype": "float32"}
 WORDS = [f"--{name.replace('_', '-')}={value}" for name, value in SETTINGS.items()]
-WORDS += [f"--date-format={name}={form}" for name, form in FORMATS.items()]
+WORDS += [f"--formats={name}={form}" for name, form in FORMATS.items()]
 TWICE = ["day=%d.%m.%Y", "day=%m.%d.%Y"]
 FORMS = {
     "text": TEXT,
@@ -40,7 +40,7 @@ def known():
 
 @pytest.fixture(scope="module")
 def machine():
-    return dkernel.KernelRegressor(date_format=FORMATS, **SETTINGS).fit(TEXT, Y)
+    return dkernel.KernelRegressor(formats=FORMATS, **SETTINGS).fit(TEXT, Y)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -50,7 +50,7 @@ def test_frames(form, machine, known):
 
 def test_a_fit_to_a_frame_of_dask(known):
     y = dd.from_pandas(Y, npartitions=3)
-    machine = dkernel.KernelRegressor(date_format=FORMATS, **SETTINGS).fit(FORMS["of Dask"], y)
+    machine = dkernel.KernelRegressor(formats=FORMATS, **SETTINGS).fit(FORMS["of Dask"], y)
     np.testing.assert_allclose(machine.predict(TEXT), known, rtol=1e-4)
 
 
@@ -63,8 +63,8 @@ def test_files(kind, known, run_to, tmp_path):
     np.testing.assert_array_equal(pd.read_parquet(out).score, known)
     loaded = dkernel.load(model)
     np.testing.assert_array_equal(loaded.predict(TEXT), known)
-    assert clone(loaded).date_format == FORMATS
-    assert dkernel.open_source(rows, label="y", date_format=FORMATS).encoding.date_formats == FORMATS
+    assert clone(loaded).formats == FORMATS
+    assert dkernel.open_source(rows, label="y", formats=FORMATS).encoding.formats == FORMATS
 
 
 def test_a_cluster_makes_the_same_bytes(run_to, tmp_path, shared_cluster):
@@ -77,7 +77,7 @@ def test_a_cluster_makes_the_same_bytes(run_to, tmp_path, shared_cluster):
 def test_a_config_says_it_again(run_to, tmp_path):
     (tmp_path / "job.toml").write_text(run_to("train", *WORDS, "--print-config").output)
     again = run_to("train", "--config", tmp_path / "job.toml", "--print-config").output
-    assert 'date_format = ["when=%m/%d/%y %H:%M", "day=%d.%m.%Y"' in again
+    assert 'formats = ["when=%m/%d/%y %H:%M", "day=%d.%m.%Y"' in again
 
 
 def test_a_missing_word_is_missing(machine):
@@ -98,7 +98,7 @@ def test_bad_rows_are_left_out(kind, tmp_path):
     rows.loc[7, "day"] = "soon"
     getattr(rows, f"to_{kind}")(tmp_path / f"rows.{kind}", index=False)
     with pytest.warns(DKernelWarning, match="soon"):
-        source = dkernel.open_source(tmp_path / f"rows.{kind}", label="y", date_format=FORMATS, max_bad_rows=1)
+        source = dkernel.open_source(tmp_path / f"rows.{kind}", label="y", formats=FORMATS, max_bad_rows=1)
     assert source.n_rows == 299
     assert source.rejected.to_pylist()[0]["reason"] == "'soon' is no date as %d.%m.%Y"
 
@@ -114,11 +114,11 @@ def test_the_last_rows_are_held_out(run_to, tmp_path):
     "given", [{"day": "dd.mm.yyyy"}, {"day": "%Q"}, {"day": 3}, ["day"], "%d.%m.%Y", 3, [3], TWICE]
 )
 def test_a_format_of_no_date_is_refused(given):
-    with pytest.raises(RecipeError, match="date_format"):
-        dkernel.KernelRegressor(date_format=given).fit(TEXT, Y)
+    with pytest.raises(RecipeError, match="formats"):
+        dkernel.KernelRegressor(formats=given).fit(TEXT, Y)
 
 
 @pytest.mark.parametrize(("X", "words"), [(TEXT.drop(columns="day"), "no feature 'day'"), (np.eye(3), "array")])
 def test_a_column_that_is_not_there_is_refused(X, words):
     with pytest.raises(DataError, match=words):
-        dkernel.KernelRegressor(date_format={"day": "%d.%m.%Y"}).fit(X, np.arange(float(len(X))))
+        dkernel.KernelRegressor(formats={"day": "%d.%m.%Y"}).fit(X, np.arange(float(len(X))))

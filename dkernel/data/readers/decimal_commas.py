@@ -1,0 +1,88 @@
+"""Which columns of a CSV have a comma before the fractions of their numbers, decided by all of its rows.
+
+Where each comma of a column has three digits after it, and one to three before, it may stand between thousands: such a
+column is unclear. So is one of points in a file whose other numbers have decimal commas.
+"""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dkernel.data.readers.csv_fields import Header, parse_rows, well_formed_rows
+from dkernel.data.readers.text_numbers import DECIMAL_COMMA, NumberForm
+
+
+class Commas:
+    """What the commas and points in numbers of the columns say, block by block.
+
+    Parameters
+    ----------
+    given : columns of which the form is known
+
+    Examples
+    --------
+    >>> header = Header(("a", "b", "c"), 0, ";")
+    >>> commas = Commas(frozenset())
+    >>> commas.add(b"950;0,5;1.200\\n1,200;1,125;950\\n", header)
+    >>> sorted(commas.forms), commas.unclear
+    (['a', 'b'], {'a': '1,200', 'c': '1.200'})
+    """
+
+    def __init__(self, given: frozenset[str]) -> None:
+        self._passed_over = set(given)
+        self._either: dict[str, dict[str, str]] = {",": {}, ".": {}}
+        self._settled: dict[str, set[str]] = {",": set(), ".": set()}
+
+    @property
+    def forms(self) -> dict[str, NumberForm]:
+        """The form of each column of numbers with commas."""
+        return dict.fromkeys((*self._settled[","], *self._either[","]), DECIMAL_COMMA)
+
+    @property
+    def unclear(self) -> Mapping[str, str]:
+        """The columns whose numbers may be read in two ways, each with one of these."""
+        signs = (",", ".") if self.forms else ()
+        return {
+            name: example
+            for sign in signs
+            for name, example in self._either[sign].items()
+            if name not in self._settled[sign]
+        }
+
+    def add(self, block: bytes, header: Header) -> None:
+        """Look at the next rows of the file."""
+        if header.delimiter == "," or not (b"," in block or self.forms):
+            return
+        names = [name for name in header.names if name not in self._passed_over]
+        try:
+            table = parse_rows(block, header, names, dict.fromkeys(names, pa.string()))
+        except pa.ArrowInvalid:  # the other rows are told of where their columns are read
+            table = parse_rows(well_formed_rows(block, header), header, names, dict.fromkeys(names, pa.string()))
+        for name, column in zip(names, table.columns, strict=True):
+            for sign in (",", ".") if self.forms or b"," in block else ():
+                self._look(name, column, sign)
+
+    def _look(self, name: str, column: pa.ChunkedArray, sign: str) -> None:
+        if name in self._settled[sign]:
+            return
+        dot = rf"\{sign}"
+        texts = pc.utf8_trim_whitespace(column.filter(pc.match_substring(column, sign)))
+        numbers = texts.filter(pc.match_substring_regex(texts, rf"^[-+]?[0-9]*{dot}[0-9]*([eE][-+]?[0-9]+)?$"))
+        if not len(texts):
+            return
+        if 2 * len(numbers) <= len(texts) or (sign == "," and self._has_thousands(texts)):
+            if sign == ",":
+                self._passed_over.add(name)
+                self._either[","].pop(name, None)
+            return
+        either = pc.match_substring_regex(numbers, rf"^[-+]?[1-9][0-9]{{0,2}}{dot}[0-9]{{3}}$")
+        if pc.all(either).as_py():
+            self._either[sign].setdefault(name, numbers[0].as_py())
+        else:
+            self._settled[sign].add(name)
+
+    def _has_thousands(self, texts: pa.ChunkedArray) -> bool:
+        """True if a number has commas between thousands without doubt: the texts are then told of as what they are."""
+        several = r"^[-+]?[1-9][0-9]{0,2}(,[0-9]{3}){2,}(\.[0-9]*)?$|^[-+]?[1-9][0-9]{0,2}(,[0-9]{3})+\.[0-9]*$"
+        return bool(pc.any(pc.match_substring_regex(texts, several)).as_py())
