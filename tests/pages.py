@@ -24,7 +24,7 @@ from tests.processes import ROOT, environment
 FOLDERS = ("dkernel", "scripts", "tests")
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for name in FOLDERS for path in (ROOT / name).rglob("*.md"))]
 ALL_PAGES = [*PAGES, "deploy/README.md"]  # whose blocks tests/deploy checks: they need clusters
-LANGUAGES = {"bash", "python", "console", "mermaid", "text"}
+LANGUAGES = {"bash", "bibtex", "python", "console", "mermaid", "text"}
 FENCE = re.compile(
     r"(?:^<!-- (?P<mark>[^\n]*?) -->\n)?^```(?P<language>\w*)\n(?P<code>.*?)^```$"
     r"(?:\n\n?^```text\n(?P<output>.*?)^```$)?",

@@ -10,7 +10,7 @@ from dkernel.data.paths import File, expand
 from dkernel.data.source import Source
 from dkernel.data.usable_files import DoneFiles, NoGoodFileError, check_bad_files, mask_names
 from dkernel.data.writers.destination import Destination
-from dkernel.errors import mask_urls
+from dkernel.errors import DamagedFileError, mask_urls
 from dkernel.inference.score import ScoreResult, write_scores
 from dkernel.model.model import Model
 from dkernel.model.model_file import compute_digest
@@ -76,6 +76,9 @@ def score_files(
             )
             writing |= {"partition_by": divided, "max_bad_files": max_bad_files}
             result = write_scores(model, source, out, executor, **writing)
+    except DamagedFileError as error:
+        omit = "" if max_bad_files else " To leave it out: max_bad_files=1."
+        raise DamagedFileError(f"{error}{omit}") from None
     except NoGoodFileError:
         if listed is None or not known.keys() >= {file.name for file in remaining}:
             raise

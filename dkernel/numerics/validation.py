@@ -4,6 +4,7 @@ Every block of every pass goes through `as_features`, inside the task that reads
 """
 
 import os
+import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -150,17 +151,24 @@ def nearest_name(name: str, names: Sequence[str], part: Callable[[str], str] = s
     --------
     >>> nearest_name("lable", ["x", "label"]), nearest_name("Y", ["x", "y"])
     (" Did you mean 'label'?", " Did you mean 'y'?")
+    >>> nearest_name("gb_per_month", ["income", "GB per month"])
+    " Did you mean 'GB per month'?"
     >>> nearest_name("mse", ["hinge", "squared"])
     " Did you mean 'squared'?"
     """
     import difflib
 
-    folded = {each.lower(): each for each in reversed(names)}
-    meant = NAME_SYNONYMS.get(name.lower(), "")
-    alike = [folded[each] for each in (name.lower(), meant) if each in folded and folded[each] != name]
+    folded = {_fold(each): each for each in reversed(names)}
+    meant = (_fold(name), _fold(NAME_SYNONYMS.get(name.lower(), "")))
+    alike = [folded[each] for each in meant if each and each in folded and folded[each] != name]
     parts = {part(each): each for each in reversed(names)}
     close = alike[:1] or [parts[each] for each in difflib.get_close_matches(part(name), parts, n=1, cutoff=0.6)]
     if close:
         return f" Did you mean {quote_name(close[0])}?"
     listed = ", ".join(map(quote_name, names[:12])) + (", ..." if len(names) > 12 else "")
     return f" There are: {listed}." if names else ""
+
+
+def _fold(name: str) -> str:
+    """A name without case, blanks and what stands for them."""
+    return re.sub(r"[\s_.-]+", "", name).lower() or name

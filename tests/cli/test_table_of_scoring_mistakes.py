@@ -29,6 +29,11 @@ LINES = {
         REFUSED,
         "no.parquet: there is no such file",
     ),
+    "a bad file where none is allowed": (
+        "score m bad/1.parquet new -o o --keep all",
+        REFUSED,
+        "To leave it out: --max-bad-files 1.",
+    ),
     "more bad files than are allowed": (
         "score m bad new -o o --keep all --max-bad-files 1",
         REFUSED,

@@ -48,13 +48,7 @@ def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
 def raw_of_table(table: pa.Table, columns: ReadColumns, describe: RowDescriber) -> UncheckedBlock:
     """The parts of one unit; a missing value in a feature, the label or the weight is refused with its place."""
     kept = table.select(list(columns.kept)) if columns.kept else None
-    texts = {name: _as_text(table.column(name), name, describe) for name in bytes_in(table, columns)}
-    table = with_columns(table, texts)
-    values = {
-        name: values_of_texts(table.column(name), name, describe, columns.form_of(name))
-        for name in texts_with_form(table, columns)
-    }
-    table = with_columns(table, values)
+    table = read_texts(table, columns, describe)
     used, may_miss = _plain(table, columns, describe), frozenset(columns.features if columns.fills else ())
     for name, column in zip(used.column_names, used.columns, strict=True):
         if column.null_count and name not in may_miss:
@@ -71,6 +65,17 @@ def raw_of_table(table: pa.Table, columns: ReadColumns, describe: RowDescriber) 
     return UncheckedBlock(X, label, weight, kept)
 
 
+def read_texts(table: pa.Table, columns: ReadColumns, describe: RowDescriber) -> pa.Table:
+    """The table with text for bytes, and with the values that its texts mean in columns of dates and numbers."""
+    texts = {name: _as_text(table.column(name), name, describe) for name in bytes_in(table, columns)}
+    table = with_columns(table, texts)
+    values = {
+        name: values_of_texts(table.column(name), name, describe, columns.form_of(name))
+        for name in texts_with_form(table, columns)
+    }
+    return with_columns(table, values)
+
+
 def bytes_in(table: pa.Table, columns: ReadColumns) -> list[str]:
     """The features and the label that are stored as bytes."""
     used = {*columns.features, columns.label}
@@ -82,7 +87,9 @@ def bytes_in(table: pa.Table, columns: ReadColumns) -> list[str]:
 def texts_with_form(table: pa.Table, columns: ReadColumns) -> list[str]:
     """The columns of dates, durations or numbers that are stored as text, or as numbers in the format of dates."""
     used = dict.fromkeys(name for name in (*columns.features, columns.label, columns.weight) if name is not None)
-    formed = (name for name in used if columns.is_time(name) or name in columns.formats)
+    formed = (
+        name for name in used if name in table.column_names and (columns.is_time(name) or name in columns.formats)
+    )
     kinds = {name: column_type(table[name].type) for name in formed}
     dates = [
         name for name, kind in kinds.items() if kind in NUMBERS and columns.is_time(name) and columns.form_of(name)
