@@ -13,6 +13,7 @@ from dkernel.data.encoding import TableCounts
 from dkernel.data.encoding.label_means import has_weight, n_copies
 from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import File
+from dkernel.data.readers.arrow_tables import read_texts
 from dkernel.data.readers.folder_keys import parse_keys, with_keys, without_keys
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow, find_bad_values, find_largest
 from dkernel.errors import DataError, UnsupportedError
@@ -116,8 +117,11 @@ def _read_rows(file: File, part: FilePart, columns: ReadColumns) -> UncheckedBlo
     """The same, with a label that may be no whole number where other files have these."""
     reader = format_module(file.format)
     raw = reader.read_part(file, part, without_keys(columns), _describe_rows(file, part))
-    if part.without and not hasattr(reader, "find_bad_rows"):  # arrays are read as a whole
-        raw = raw.take(~np.isin(np.arange(part.rows), part.without))
+    if not hasattr(reader, "find_bad_rows"):  # arrays, which are read as a whole and have no texts of their own
+        if part.without:
+            raw = raw.take(~np.isin(np.arange(part.rows), part.without))
+        if isinstance(raw.X, pa.Table):
+            raw = replace(raw, X=read_texts(raw.X, without_keys(columns), _describe_rows(file, part)))
     raw = with_keys(raw, parse_keys(file.name), columns, file.name)
     return _with_kept_types(raw, columns, file.name)
 
