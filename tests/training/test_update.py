@@ -306,6 +306,14 @@ def test_values_that_training_never_saw_are_told(written, run_to, tmp_path):
         machine.partial_fit(frame[:120], y[:120], old=pd.read_parquet(tmp_path / "old.parquet").drop(columns="y"))
 
 
+def test_rows_far_off_are_told(written, run_to, tmp_path):
+    frame = pd.read_parquet(tmp_path / "new.parquet")
+    frame.assign(a=frame["a"] + 3).to_parquet(tmp_path / "new.parquet")
+    done = run_to(*written, "--out", tmp_path / "n.safetensors")
+    assert "other values than in training: a: mean" in done.output
+    assert "training: kind" not in done.output  # whose unseen values are counted in a line of their own
+
+
 def test_the_command(written, run_to, tmp_path):
     out = tmp_path / "n.safetensors"
     assert "--old" in run_to(*written[:3], "--out", out, code=2).output
