@@ -61,12 +61,13 @@ class _Screen:
         self.terminal, self.quiet = sys.stderr.isatty(), quiet
         self.phase: str | None = None
         self.dashboard = None
+        self.state: Mapping[str, Any] = {}
         self.shown = -1e9
         self.drawn = 0
         self.begun = False
 
     def show(self, record: Mapping[str, Any]) -> None:
-        from dkernel.streaming.progress import LOG_EVERY, format_progress
+        from dkernel.streaming.progress import format_progress, seconds_to_wait
 
         if self.quiet or record.get("status") != "running":
             return
@@ -83,8 +84,8 @@ class _Screen:
             sys.stderr.write("\r" + text.ljust(self.drawn))
             sys.stderr.flush()
             self.drawn = len(text)
-        elif state.get("phase", "") != self.phase or now - self.shown >= LOG_EVERY:
-            self.shown = now
+        elif state.get("phase", "") != self.phase or now - self.shown >= seconds_to_wait(self.state, state):
+            self.shown, self.state = now, state
             self.line(text)
         self.phase = state.get("phase", "")
 

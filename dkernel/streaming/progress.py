@@ -15,6 +15,7 @@ from dkernel.errors import RecipeError, escape_controls, mask_urls
 
 PROGRESS_KINDS = ("auto", "bar", "log", "json", "none")
 LOG_EVERY = 10.0  # seconds between two lines of a log
+SAME_EVERY = 60.0  # seconds between two that differ in their seconds alone
 BAR_WIDTH = 20  # characters
 # `format_progress` has a fixed place for these parts of a state; all others are figures, which follow with their names.
 _PLACED_PARTS = ("phase", "pass", "rows", "total_rows", "seconds", "rows_per_second", "seconds_left")
@@ -87,7 +88,8 @@ class Progress:
         self._name = ""
         self._total: int | None = None
         self._rows = 0
-        self._began = self._shown = 0.0
+        self._began = self._shown = self._told = 0.0
+        self._last: Mapping[str, Any] = {}
         self._figures: dict[str, Any] = {}
         self._drawn = 0
         self._ended: dict[str, float] = {}
@@ -184,7 +186,8 @@ class Progress:
             self._draw(now - self._began)
         elif self.kind == "json":
             self._object({"event": "progress", **state})
-        elif self.kind == "log":
+        elif self.kind == "log" and now - self._told >= seconds_to_wait(self._last, state):
+            self._last, self._told = state, now
             self._line(format_progress(state))
 
     def _end_phase(self) -> None:
@@ -234,6 +237,19 @@ class Progress:
             self._stream.flush()
         except (BrokenPipeError, ValueError):  # nobody reads any more, which is no reason to end the run
             self.kind = "none"
+
+
+def seconds_to_wait(last: Mapping[str, Any], state: Mapping[str, Any]) -> float:
+    """Seconds between a line of a log and the next: more where that would only say that time passes.
+
+    Examples
+    --------
+    >>> seconds_to_wait({"phase": "prepare", "seconds": 10.0}, {"phase": "prepare", "seconds": 20.0})
+    60.0
+    """
+    of_time = ("seconds", "rows_per_second", "seconds_left")
+    one, other = ({name: value for name, value in each.items() if name not in of_time} for each in (last, state))
+    return SAME_EVERY if one == other else LOG_EVERY
 
 
 def format_progress(state: Mapping[str, Any], ended: bool = False) -> str:

@@ -212,6 +212,7 @@ def choose_model(fit: Fit, ways: Sequence[Way] = (), stage: str = "choose", reac
             choice_flops(recipe, fit.ask.plan.flops),
             run.executor,
             f"{run.key}-{stage}",
+            run.progress.advance,
         )
         race = _make_race(fit, judge, rows, ways, reached) if len(ways) > 1 else None
         search = Search(space, judge, space.candidates(), race=race, joint_loss=_joint_loss(fit))

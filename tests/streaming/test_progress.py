@@ -129,3 +129,21 @@ def test_a_reader_that_went_away_does_not_end_the_run():
 def test_an_unknown_kind_is_refused():
     with pytest.raises(RecipeError, match="bar, log, json, none"):
         Progress("fancy")
+
+
+def test_lines_that_only_say_that_time_passes_come_once_a_minute():
+    stream, clock = io.StringIO(), Clock()
+    with Progress("log", stream, clock=clock) as progress:
+        progress.phase("choose")
+        for second in range(200):
+            clock.now += 1
+            progress.advance(**({"candidates": 1 + second // 95} if second >= 95 else {}))
+    at = [line.partition("candidates")[0] for line in stream.getvalue().splitlines()]
+    assert at == [
+        "choose: 10 s so far",
+        "choose: 70 s so far",
+        "choose: 100 s so far, ",
+        "choose: 2 min 40 s so far, ",
+        "choose: 3 min 20 s so far, ",
+        "choose: done in 3 min 20 s, ",
+    ]

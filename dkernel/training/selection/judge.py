@@ -1,6 +1,6 @@
 """The judge of a choice: it fits candidates to rows of the reservoir, on the executor, and remembers their losses."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -46,6 +46,7 @@ class Judge:
     components : components of the whole fit; no fidelity has more
     drawing : drawing of the fit's components, None for landmarks
     budget : flops that the whole choice may take
+    tell : is told how many candidates were fitted, and of the ways of a race
     spent : flops that it has taken
     levels : trials that were judged together, the best first
     """
@@ -57,6 +58,7 @@ class Judge:
     budget: float
     executor: Executor
     key: str
+    tell: Callable[..., None] = lambda **_: None
     spent: float = 0.0
     calls: int = 0
     levels: list[list[Trial]] = field(default_factory=list)
@@ -104,6 +106,7 @@ class Judge:
         ]
         for candidate, result in zip(new, self.executor.compute(calls)[0], strict=True):
             self.known[candidate, fidelity, drawn] = Trial(candidate, result)
+        self.tell(candidates=len(self.known))
         level = sorted((self.known[c, fidelity, drawn] for c in candidates), key=lambda trial: trial.loss)
         self.levels.append(level)
         return level

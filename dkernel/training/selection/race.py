@@ -176,6 +176,7 @@ class Race:
         starts = self._starts(rows)
         calls = [self._call(way, rows, starts[way.features]) for way in self.ways]
         trials = self.judge.executor.compute(calls)[0]
+        self.judge.tell(ways=len(self.ways), sample=rows)
         for way, (losses, setting) in zip(self.ways, trials, strict=True):
             self.findings[way] = setting
             self.curves.setdefault(way, {})[rows] = losses
