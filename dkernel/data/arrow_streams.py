@@ -67,11 +67,13 @@ def open_reader(rows: Any) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(schema, chain.from_iterable(frames))
 
 
-def read_frames(rows: Any) -> Iterator[Any]:
-    """The rows of a stream as data frames of pandas, a batch each."""
-    for batch in open_reader(rows):
+def read_frames(rows: Any, names: Iterable[str] = ()) -> Iterator[Any]:
+    """The rows of a stream as data frames, a batch each; with these columns in this order, if it has just them."""
+    reader, names = open_reader(rows), list(names)
+    same = sorted(names) == sorted(reader.schema.names)
+    for batch in reader:
         if batch.num_rows:
-            yield batch.to_pandas()
+            yield (batch.select(names) if same else batch).to_pandas()
 
 
 def store_stream(rows: Any, scratch: Scratch) -> File:

@@ -149,12 +149,22 @@ def one_a_row(values: Any, what: str, several: bool = False) -> NDArray[Any] | N
     """One value a row as numpy, or with `several` some of them; None stays None."""
     if values is None:
         return None
+    refuse_masked(what, values)
     try:
         array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     except RuntimeError as error:  # of an array that numpy cannot take
         raise DataError(f"{what} is of type {type(values).__name__}: {error}") from None
     flat: NDArray[Any] = flatten(array, what, several)
     return flat
+
+
+def refuse_masked(what: str, values: Any) -> None:
+    """Refuse labels or weights whose mask hides some: they would be taken for numbers."""
+    if isinstance(values, np.ma.MaskedArray) and (hidden := int(np.ma.getmaskarray(values).sum())):
+        raise DataError(
+            f"{what} is a masked array with {hidden:,} masked value(s), and every row needs one. Leave these rows out, "
+            "or give them a weight of 0."
+        )
 
 
 def flatten(values: Any, what: str, several: bool) -> Any:

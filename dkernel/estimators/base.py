@@ -394,7 +394,8 @@ class KernelMachine(LinearCoefficients, BlockLearner, NamedParameters):
         """
         require_fitted(self, "model_")
         if is_stream(X):
-            return np.concatenate([self._answer(frame, function, word, dtype, width) for frame in read_frames(X)])
+            frames = read_frames(X, getattr(self, "feature_names_in_", ()))
+            return np.concatenate([self._answer(frame, function, word, dtype, width) for frame in frames])
         model = self.model_
         X = rows_for(self, X)
         answer = BlockPrediction(

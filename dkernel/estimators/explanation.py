@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data.collections.tables import refuse_no_table
+from dkernel.data.collections.tables import as_rows
 from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.prediction import Inputs
-from dkernel.estimators.validation import is_frame, rows_for
+from dkernel.estimators.validation import rows_for
 from dkernel.inference.shapley import shapley_values
 
 
@@ -110,16 +110,14 @@ def explain(estimator: Any, X: Any, background: Any, *, random_state: int = 0) -
     require_fitted(estimator, "model_")
     model = estimator.model_
     model.layout.require_numbers("explain", "Explain a model of a table.")
-    for rows in (X, background):
-        refuse_no_table(rows)
-    X, background = (rows.toarray() if hasattr(rows, "tocsr") else rows for rows in (X, background))
+    X, background = (rows.toarray() if hasattr(rows, "tocsr") else as_rows(rows) for rows in (X, background))
     if not len(background):
         raise DataError("background has no rows, and some are needed that stand for the data, such as 100.")
     inputs = Inputs.of(model)
     blocks = []
     for name, given in (("X", X), ("background", background)):
         rows = rows_for(estimator, given)
-        block, unseen = inputs.gate(inputs.rows(rows) if is_frame(rows) else rows, f"{name}, row {{}}".format)
+        block, unseen = inputs.gate(rows, f"{name}, row {{}}".format)
         unseen.warn()
         blocks.append(block)
     values, base, errors = shapley_values(model, blocks[0], blocks[1], random_state)

@@ -9,7 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from dkernel.data.collections.dask_arrays import compute_values, dense
-from dkernel.data.collections.tables import refuse_no_table, stays_sparse
+from dkernel.data.collections.tables import as_rows, stays_sparse
 from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError
 from dkernel.estimators.errors import refusals, require_fitted
@@ -118,8 +118,8 @@ class KernelPerceptron(ClassifierMixin, NamedParameters):
             If there is one class only, or more than 20,000 rows.
         """
         check_parameters(self)
-        refuse_no_table(X)
         X, y = compute_values((X, y), dask_compute)
+        X = as_rows(X)
         with refusals():
             X, y = validate_data(self, X, y, dtype=np.float64, accept_sparse="csr")
             check_classification_targets(y)

@@ -10,12 +10,12 @@ import numpy as np
 from dask.delayed import Delayed
 from numpy.typing import NDArray
 
-from dkernel.data.collections.dask_arrays import is_dask
-from dkernel.data.collections.tables import check_numbers, matrix, to_table
+from dkernel.data.collections.dask_arrays import dense, is_dask
+from dkernel.data.collections.partitions import by_name
+from dkernel.data.collections.tables import check_numbers, matrix, take_rows, to_table
 from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.unseen import UnseenValues
 from dkernel.errors import DataError, TooLargeError
-from dkernel.estimators.validation import is_frame
 from dkernel.model.model import Model
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.threads import one_blas_thread
@@ -61,7 +61,7 @@ class BlockPrediction:
         def describe(row: int) -> str:
             return f"X, row {first + row}"
 
-        rows = self.inputs.rows(X.iloc[first:stop]) if is_frame(X) else X[first:stop]
+        rows = X if stop - first == X.shape[0] else take_rows(X, slice(first, stop))
         block, unseen = self.inputs.gate(rows, describe)
         return _evaluate(self.function, self.carried, block, describe), unseen
 
@@ -83,15 +83,14 @@ class Inputs:
         """True if the inputs are the columns."""
         return self.encoding is None or self.encoding.plain
 
-    def rows(self, X: Any) -> Any:
-        """Rows of a data frame as the gate takes them."""
-        return matrix(X, self.layout.array_dtype) if self.plain else X
-
     def gate(self, X: Any, describe: Callable[[int], str]) -> tuple[Any, UnseenValues]:
         """The block of some rows, and the values that training never saw."""
         if self.encoding is None:
-            return self.layout.block(X, describe), UnseenValues()
-        table = to_table(X, self.layout.columns, self.encoding.kinds, self.encoding.formats)
+            return self.layout.block(matrix(X, self.layout.array_dtype), describe), UnseenValues()
+        if self.plain and not self.encoding.formats:
+            table = dense(matrix(X, self.layout.dtype))
+        else:
+            table = to_table(X, self.layout.columns, self.encoding.kinds, self.encoding.formats)
         X, marks = self.encoding.encode(table, self.layout.dtype)
         unseen = UnseenValues.of(self.encoding, marks, len(X))
         return as_features(X, self.encoding.names, self.layout.dtype, describe), unseen
@@ -119,7 +118,7 @@ def apply_prediction(prediction: BlockPrediction, X: Any) -> Any:
     """numpy for what is in memory, else what X is, array or frame, in its chunks or partitions: nothing is computed."""
     if is_dask(X):
         return _by_partition(prediction, X) if hasattr(X, "index") else _lazily(prediction, X)
-    if is_frame(X) and prediction.inputs.plain and not prediction.inputs.layout.objects:
+    if hasattr(X, "iloc") and prediction.inputs.plain and not prediction.inputs.layout.objects:
         check_numbers(X, tuple(map(str, X.columns)))
     with one_blas_thread():
         n = X.shape[0]  # a sparse matrix has no len
@@ -175,6 +174,7 @@ def _by_partition(prediction: BlockPrediction, X: Any) -> Any:
     empty = np.empty(0 if prediction.width is None else (0, prediction.width), prediction.dtype)
     return X.map_partitions(
         _partition,
+        tuple(map(str, X.columns)),
         prediction.function,
         _carry(prediction),
         prediction.inputs,
@@ -185,9 +185,9 @@ def _by_partition(prediction: BlockPrediction, X: Any) -> Any:
     )
 
 
-def _partition(part: Any, function: Any, carried: Any, inputs: Inputs, names: list[Any]) -> Any:
-    """The answer of one partition; runs on a worker."""
-    return _table(_block(inputs.rows(part), function, carried, inputs), part.index, names)
+def _partition(part: Any, columns: Sequence[str], function: Any, carried: Any, inputs: Inputs, names: list[Any]) -> Any:
+    """The answer of one partition, whose columns may stand in any order; runs on a worker."""
+    return _table(_block(by_name(part, columns), function, carried, inputs), part.index, names)
 
 
 def _table(values: NDArray[Any], index: Any, names: list[Any]) -> Any:

@@ -3,7 +3,7 @@
 Names and widths are checked by scikit-learn's own functions; values go through the same gate as those of files.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from dkernel.data import Source, from_arrays, open_source
-from dkernel.data.block import as_label, holds_lists, is_missing, targets_in
-from dkernel.data.collections.dask_arrays import dense, is_dask, refuse_parts
-from dkernel.data.collections.object_arrays import holds_objects, object_table
-from dkernel.data.collections.tables import as_frame, refuse_no_table, with_types
+from dkernel.data.block import as_label, holds_lists, is_missing, refuse_masked, targets_in
+from dkernel.data.collections.dask_arrays import dense, is_dask, refuse_parts, unwrap
+from dkernel.data.collections.object_arrays import holds_objects
+from dkernel.data.collections.tables import as_rows
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals
 from dkernel.kernels import parse
@@ -23,37 +23,24 @@ from dkernel.model.parameters import PARAMETERS
 from dkernel.model.recipe import GIVEN
 
 
-def is_frame(X: Any) -> bool:
-    """True if it is a pandas dataframe, which is used as it is, column by column."""
-    return hasattr(X, "iloc") and hasattr(X, "columns") and not is_dask(X)
-
-
-def refuse_masked(name: str, values: Any) -> None:
-    """Refuse an array whose mask hides values, which would be taken for numbers."""
-    hidden = int(np.ma.getmaskarray(values).sum()) if isinstance(values, np.ma.MaskedArray) else 0
-    if hidden:
-        raise DataError(
-            f"{name} is a masked array with {hidden:,} masked value(s), and what is below a mask is not known. Give "
-            f"{name}.filled(...), where NaN is a missing value."
-        )
-
-
-def check_table(estimator: Any, X: Any, *, fitting: bool = False, least: int = 1, objects: bool = False) -> Any:
+def check_table(
+    estimator: Any,
+    X: Any,
+    names: Sequence[str] = (),
+    *,
+    fitting: bool = False,
+    least: int = 1,
+    objects: bool = False,
+) -> Any:
     """X as numpy, pandas or Dask, with the names and the number of columns that the estimator knows or now learns.
 
-    With `objects` its columns may hold texts, lists and sets, and one column alone is a table too.
+    Parameters
+    ----------
+    names, objects : as of `as_rows`
     """
-    refuse_no_table(X)
-    refuse_masked("X", X)
-    if hasattr(X, "to_frame") and getattr(X, "ndim", 2) == 1 and not objects:
-        raise DataError(
-            "X is a Series, and a table is needed: of one row X.to_frame().T, or frame.iloc[[i]] of its frame; of one "
-            "column X.to_frame()."
-        )
+    X = as_rows(X, names, objects=objects)
     with refusals():
-        if objects:
-            X = object_table(X)
-        if objects or is_dask(X) or is_frame(X):
+        if objects or is_dask(X) or hasattr(X, "iloc"):
             if X.ndim != 2:
                 raise DataError(f"X has {X.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
             if is_dask(X) and not hasattr(X, "columns"):
@@ -131,8 +118,8 @@ def make_source(
             "batches, as of a LazyFrame of Polars, a relation of DuckDB or a RecordBatchReader (of a Dataset of Arrow: "
             "dataset.scanner().to_reader()). Else give X without the labels, and these as y."
         )
-    refuse_no_table(X)
-    refuse_parts(y, sample_weight)
+    X, y, sample_weight = unwrap(X), unwrap(y), unwrap(sample_weight)
+    refuse_parts(X, y, sample_weight)
     # All kernels that kernel="auto" chooses from take numbers.
     kernel = parse("gaussian" if isinstance(estimator.kernel, str) and estimator.kernel == "auto" else estimator.kernel)
     objects = holds_objects(kernel, X)
@@ -145,8 +132,7 @@ def make_source(
         estimator.feature_names_in_ = names
     encode = dict(encode or {})
     if "missing" in encode:
-        encode["categorical"] = parse_categorical(estimator.categorical_features, X)
-    X = X if objects else with_types(X)
+        encode["categorical"] = parse_categorical(estimator.categorical_features, as_rows(X, objects=objects))
     X = check_table(estimator, X, fitting=fitting, least=least if fitting else 1, objects=objects)
     source = from_arrays(X, label, _weight(sample_weight, X, least < 2), dtype=dtype, kernel=kernel, **encode)
     _check_targets(estimator, source)
@@ -188,6 +174,8 @@ def _check_names(estimator: Any, columns: list[str], fitting: bool) -> None:
 def as_plain(y: Any, classes: bool = True) -> Any:
     """A label in memory as pandas or numpy has it; classes that are Python objects in the type of their values."""
     refuse_parts(y)
+    y = unwrap(y)
+    refuse_masked("y", y)
     if hasattr(y, "to_pandas") and not hasattr(y, "iloc"):
         y = y.to_pandas()
     with refusals():
@@ -217,7 +205,7 @@ def _label(estimator: Any, y: Any) -> Any:
     if is_dask(y):
         return y
     refuse_masked("y", y)
-    if is_frame(y) and y.shape[1] == 1:
+    if hasattr(y, "iloc") and y.ndim == 2 and y.shape[1] == 1:
         y = y.iloc[:, 0]
     tags = estimator.__sklearn_tags__()
     classifies = tags.estimator_type == "classifier"
@@ -274,10 +262,8 @@ def rows_for(machine: Any, X: Any) -> Any:
     Rows of other columns than those of the fit are refused.
     """
     model = machine.model_
-    refuse_no_table(X)
-    if model.encoding is not None and hasattr(machine, "feature_names_in_"):
-        X = as_frame(X, model.columns)
-    return check_table(machine, X if model.objects else with_types(X), objects=bool(model.objects))
+    names = model.columns if model.encoding is not None and hasattr(machine, "feature_names_in_") else ()
+    return check_table(machine, X, names, objects=bool(model.objects))
 
 
 def parse_categorical(features: Any, X: Any = None) -> str | tuple[str, ...]:

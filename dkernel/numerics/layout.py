@@ -8,7 +8,7 @@ import numpy as np
 
 from dkernel.errors import UnsupportedError
 from dkernel.numerics.object_values import OBJECT_OVERHEAD, as_cells
-from dkernel.numerics.rows import object_places
+from dkernel.numerics.rows import fill_masked, object_places
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, as_sparse
 from dkernel.numerics.validation import RowDescriber, as_features
 
@@ -89,7 +89,7 @@ class Layout:
         """
         if self.sparse:
             return as_sparse(X if hasattr(X, "tocsr") else np.asarray(X), self.columns, self.dtype, describe)
-        X = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+        X = np.asarray(X.toarray() if hasattr(X, "toarray") else fill_masked(X))
         if self.objects:
             return as_cells(X, self.columns, self.objects, describe)
         return as_features(X, self.columns, self.dtype, describe)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.errors import DataError
 from dkernel.numerics.object_values import cell_bytes, decode_cells, encode_cells, number_columns, to_numbers
 from dkernel.numerics.sparse_rows import SparseRows
 
@@ -25,6 +26,26 @@ def wide(X: Any) -> Any:
 def result_dtype(X: Any) -> Any:
     """The type of numbers that are computed of rows: their own, float64 of objects."""
     return np.float64 if X.dtype.kind == "O" else X.dtype
+
+
+def fill_masked(X: Any) -> Any:
+    """An array without a mask: what was below it is missing. Anything else as it is.
+
+    Examples
+    --------
+    >>> fill_masked(np.ma.masked_equal([3, -9999], -9999)).tolist(), fill_masked(np.ma.array([3, 4])).dtype.kind
+    ([3.0, nan], 'i')
+    """
+    if not isinstance(X, np.ma.MaskedArray):
+        return X
+    hidden, values = np.ma.getmaskarray(X), np.asarray(X.data)
+    if values.dtype.kind != "V" and not hidden.any():
+        return values
+    if values.dtype.kind not in "biufO":
+        raise DataError(f"A masked array of {X.dtype} has no missing value for what is masked: give X as objects.")
+    values = values.astype(np.float64 if values.dtype.kind in "biu" else values.dtype)
+    values[hidden] = None if values.dtype.kind == "O" else np.nan
+    return values
 
 
 def for_kernels(X: Any) -> Any:

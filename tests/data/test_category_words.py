@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dkernel.data import from_arrays, open_source
-from dkernel.data.collections.tables import as_frame
+from dkernel.data.collections.tables import as_rows
 from dkernel.data.writers.partitions import Partitioned
 from tests.data.blocks import read_blocks
 
@@ -109,7 +109,7 @@ FRAMES = {
     "Dask": lambda table: dd.from_pandas(table.to_pandas(), npartitions=3),
 }
 if importlib.util.find_spec("polars") is not None:
-    FRAMES["Polars"] = lambda table: as_frame(polars_of(table), table.column_names)
+    FRAMES["Polars"] = lambda table: as_rows(polars_of(table))
     FILES["Polars CSV"] = (".csv", lambda table, path: polars_of(decoded(table)).write_csv(path))
     FILES["Polars Parquet"] = (".parquet", lambda table, path: polars_of(table).write_parquet(path))
 

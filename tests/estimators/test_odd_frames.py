@@ -121,7 +121,7 @@ def test_dates_where_the_training_had_numbers_are_refused(partitions):
     frame = pd.DataFrame({"x": np.arange(40.0), "d": pd.date_range("2024-01-01", periods=40), "s": ["a", "b"] * 20})
     machine = KernelClassifier("gaussian", gamma=1.0, n_components=8, alpha=1e-3).fit(frame, np.arange(40) % 2)
     since = frame["d"] - frame["d"].min()
-    cases = ("x", frame["d"], "numbers"), ("d", frame["x"], "dates or times"), ("d", since, "dates or times")
+    cases = ("x", frame["d"], "numbers"), ("d", frame["x"], "dates"), ("d", since, "dates")
     for name, other, what in cases:
         new = frame.assign(**{name: other})
         rows = dd.from_pandas(new, npartitions=partitions) if partitions else new

@@ -43,13 +43,3 @@ def test_partial_fit_of_missing_values_names_fit():
 def test_others_say_who_encodes_text(kind):
     with pytest.raises(DataError, match=r"column 'b'.*for others sklearn\.preprocessing has encoders"):
         kind().fit(TEXT)
-
-
-@pytest.mark.parametrize("which", ["X", "y", "sample_weight"])
-def test_a_masked_value_is_refused(which):
-    given = {"X": X.to_numpy(), "y": Y, "sample_weight": np.ones(80)}
-    given[which] = np.ma.array(given[which], mask=False)
-    KernelClassifier("gaussian", n_components=16).fit(**given)  # nothing is masked
-    given[which][3] = np.ma.masked
-    with pytest.raises(DataError, match=rf"^{which} is a masked array with"):
-        KernelClassifier().fit(**given)

@@ -8,22 +8,22 @@ from uuid import uuid4
 
 from dask.delayed import Delayed, delayed
 
-from dkernel.data.block import targets_in
-from dkernel.data.collections.dask_arrays import dense_blocks, find_name, refuse_parts
-from dkernel.data.collections.object_arrays import find_kinds, holds_objects, object_table
+from dkernel.data.block import one_a_row, targets_in
+from dkernel.data.collections.dask_arrays import dense_blocks, find_name
+from dkernel.data.collections.object_arrays import find_kinds, holds_objects
 from dkernel.data.collections.rows import GivenRows, Part
 from dkernel.data.collections.tables import (
+    as_rows,
     check_names,
     column_dtypes,
     column_kinds,
     column_names,
     has_missing,
-    holds_columns,
     stays_sparse,
     to_table,
     types_in,
 )
-from dkernel.data.column_types import INT, OTHER, TEXT, TIMES, arrow_type, column_type, has_more_digits
+from dkernel.data.column_types import INT, OTHER, TEXT, TIMES, are_numbers, arrow_type, column_type, has_more_digits
 from dkernel.data.compute import dask_compute
 from dkernel.data.encoded_columns import encoded_kinds, learn_encoding
 from dkernel.data.encoding import Encoding, TableCounts
@@ -80,16 +80,16 @@ def from_arrays(
     if dtype not in DTYPES:
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: {', '.join(map(repr, DTYPES))} can.")
     asked, dtype = dtype, "float32" if dtype == "auto" else dtype
-    refuse_parts(X, y, weight)
     parsed = None if kernel is None else parse(kernel)
+    as_objects = parsed is not None and not stays_sparse(X, sparse) and holds_objects(parsed, X)
+    X = as_rows(X, objects=as_objects)
     if stays_sparse(X, sparse):  # its many columns are numbers, and have numbers for names
         columns = columns if isinstance(columns, RangeNames) else RangeNames(0, int(X.shape[1]))
         parsed, encoding, categorical, missing = None, None, "none", "error"
     elif hasattr(X, "tocsr"):
         X = dense_blocks(X.tocsr(), dtype)
     objects: tuple[str, ...] = ()
-    if parsed is not None and holds_objects(parsed, X):
-        X = object_table(X)
+    if parsed is not None and as_objects:
         every = check_names(columns or column_names(X), int(X.shape[1]))
         objects = object_columns(parsed, find_kinds(X, every, parsed), "X")
         if objects:
@@ -136,7 +136,7 @@ def _encode(
     rows: GivenRows, names: Sequence[str] | None, request: ReadOptions
 ) -> tuple[GivenRows, Encoding | None, dict[str, str]]:
     """The rows with the inputs that an encoding makes, the encoding and notes about it; without one as they are."""
-    if not holds_columns(rows.X):
+    if rows.X.ndim != 2 or not (hasattr(rows.X, "dtypes") or are_numbers(rows.X.dtype)):
         return rows, None, {}
     names = check_names(names, int(rows.X.shape[1]))
     request = replace(request, holes=request.holes or (request.missing != "error" and has_missing(rows.X)))
@@ -209,4 +209,5 @@ def count_rows(
     weight: Any = None,
 ) -> TableCounts:
     """The counts of some rows; runs on a worker."""
+    label, weight = one_a_row(label, "y", several=True), one_a_row(weight, "weight")
     return TableCounts.of(to_table(X, columns, kinds, formats), kinds, label, weight, first)

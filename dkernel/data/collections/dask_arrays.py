@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dkernel.data.block import check_lengths, chunk_limit, cut_evenly, flatten
 from dkernel.data.collections.partitions import Partitions, make_arrays
 from dkernel.errors import DataError
+from dkernel.numerics.rows import fill_masked
 
 if TYPE_CHECKING:  # a third of a second, which every command would pay
     import dask.array as da
@@ -25,6 +26,18 @@ log = logging.getLogger("dkernel")
 def is_dask(value: Any) -> bool:
     """True if it is a Dask collection."""
     return bool(is_dask_collection(value))
+
+
+def unwrap(values: Any) -> Any:
+    """The array of numpy or Dask that xarray holds, or one of numpy of another library of the array API."""
+    if hasattr(values, "dims") and hasattr(values, "coords"):
+        values = values.data
+    if not hasattr(values, "__array_namespace__") or isinstance(values, np.ndarray) or hasattr(values, "tocsr"):
+        return values
+    try:
+        return np.asarray(values)
+    except (RuntimeError, TypeError) as error:
+        raise DataError(f"An array of type {type(values).__name__} is none that numpy takes: {error}") from None
 
 
 def refuse_parts(*values: Any) -> None:
@@ -65,8 +78,8 @@ def compute_values(values: tuple[Any, ...], compute: Callable[..., Any]) -> tupl
 
 
 def dense(block: Any) -> NDArray[Any]:
-    """A block as a numpy array, from a scipy sparse matrix too."""
-    return np.asarray(block.toarray() if hasattr(block, "toarray") else block)
+    """A block as a numpy array, from a scipy sparse matrix too; masked values are missing."""
+    return np.asarray(block.toarray() if hasattr(block, "toarray") else fill_masked(block))
 
 
 def dense_blocks(X: Any, dtype: str) -> "da.Array":
@@ -133,7 +146,7 @@ def _column_chunks(values: Any) -> Any:
         return values
     if not is_dask(values):
         return da.from_array(np.asarray(values), chunks=-1)
-    values = values.iloc[:, 0] if values.ndim == 2 and len(values.columns) == 1 else values
+    values = values[values.columns[0]] if values.ndim == 2 and len(values.columns) == 1 else values
     if values.ndim == 2:
         return Partitions(values, _values, np.empty((0, len(values.columns)), "O"))
     return Partitions(values, _values, np.empty(0, values.dtype if isinstance(values.dtype, np.dtype) else "O"))

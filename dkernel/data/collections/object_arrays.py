@@ -7,10 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.collections.dask_arrays import is_dask
-from dkernel.data.collections.tables import as_table
 from dkernel.data.column_types import BOOL, FLOAT, INT, OTHER, TEXT, TIMES, are_numbers, type_of_dtype
 from dkernel.data.object_columns import find_domains
-from dkernel.errors import DataError
 from dkernel.kernels import Kernel
 
 
@@ -37,31 +35,6 @@ def holds_objects(kernel: Kernel, X: Any) -> bool:
     first = X[0] if isinstance(X, list | tuple) and X else 0
     parts = first if isinstance(first, list | tuple) else [first]
     return not all(isinstance(part, int | float | np.number | np.ndarray) for part in parts)
-
-
-def object_table(X: Any) -> Any:
-    """X with rows and columns: a data frame, an array (n, p), or a Dask collection of either.
-
-    A series, an array (n,) and a list are one column, an object a row.
-
-    Examples
-    --------
-    >>> object_table([{"a"}, {"b", "c"}]).shape
-    (2, 1)
-    """
-    if hasattr(X, "to_frame") and X.ndim == 1:
-        return X.to_frame()
-    if isinstance(X, list | tuple):
-        column = np.empty(len(X), dtype=object)
-        for i, value in enumerate(X):
-            column[i] = value
-        X = column
-    X = as_table(X)
-    if X.ndim not in (1, 2):
-        raise DataError(
-            f"X has {X.ndim} dimension(s); a column of objects, or a table of 2 (rows, columns), is needed."
-        )
-    return X if X.ndim == 2 else X[:, None]
 
 
 def find_kinds(table: Any, columns: Sequence[str], kernel: Kernel) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Partitions of Dask dataframes and series as the chunks of Dask arrays."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from dask.tokenize import tokenize
 from numpy.typing import NDArray
+
+from dkernel.errors import DataError
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -51,10 +53,40 @@ def _arrays_of_equal(given: list[Partitions]) -> list["da.Array"]:
     for i, each in enumerate(given):
         columns = each.empty.shape[1:]
         name = f"dkernel-rows-{tokenize(each.frame, each.function)}"
-        tasks = [(each.function, (itemgetter(i), part.key)) for part in parts]
+        names = tuple(map(str, each.frame.columns)) if each.frame.ndim == 2 else None
+        tasks = [(_make_chunk, (itemgetter(i), part.key), names, each.function) for part in parts]
         of_array = graph | {(name, i, *[0] * len(columns)): task for i, task in enumerate(tasks)}
         arrays.append(da.Array(of_array, name, ((np.nan,) * len(parts), *((p,) for p in columns)), meta=each.empty))
     return arrays
+
+
+def _make_chunk(part: Any, names: tuple[str, ...] | None, function: Callable[[Any], Any]) -> Any:
+    """The chunk of a partition; runs on a worker."""
+    return function(part if names is None else by_name(part, names))
+
+
+def by_name(frame: Any, names: Sequence[str]) -> Any:
+    """The columns of a partition in the order of these names, itself where they stand so; one that lacks is refused.
+
+    Partitions may hold their columns in any order, and more of them: the names are those of the Dask frame.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> by_name(pd.DataFrame({"b": [2.0], "a": [1.0], "c": [3.0]}), ("a", "b")).columns.tolist()
+    ['a', 'b']
+    """
+    found = tuple(map(str, frame.columns))
+    if found == tuple(names):
+        return frame
+    for name in names:
+        if found.count(name) != 1:
+            what = "lacks the column" if name not in found else "has twice the column"
+            raise DataError(
+                f"A partition of X {what} {name!r}: it has {', '.join(map(repr, found[:12]))}. Give all of them "
+                "the columns that the Dask frame says."
+            )
+    return frame.take([found.index(name) for name in names], axis=1)
 
 
 def _together(*parts: Any) -> tuple[Any, ...]:

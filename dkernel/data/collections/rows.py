@@ -30,10 +30,11 @@ from dkernel.data.collections.dask_arrays import (
     compute_values,
     describe_row,
     is_dask,
+    refuse_parts,
+    unwrap,
     with_known_chunks,
 )
 from dkernel.data.collections.tables import (
-    as_table,
     check_names,
     check_numbers,
     column_arrays,
@@ -76,10 +77,12 @@ class GivenRows(ABC):
     @staticmethod
     def of(X: Any, label: Any, weight: Any, compute: Callable[..., Any]) -> "GivenRows":
         """The rows of collections in memory, or of one in Dask and what is beside it."""
+        label, weight = unwrap(label), unwrap(weight)
+        refuse_parts(label, weight)
         if is_dask(X):
             return DaskRows(X, label, weight, compute)
         label, weight = compute_values((label, weight), compute)
-        return MemoryRows(as_table(X), label, weight, compute)
+        return MemoryRows(X, label, weight, compute)
 
     @abstractmethod
     def regular(self) -> "GivenRows":

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.arrow import as_native, text_of_bytes
 from dkernel.data.arrow_streams import is_stream
-from dkernel.data.collections.dask_arrays import dense, is_dask, refuse_parts
+from dkernel.data.collections.dask_arrays import dense, is_dask, refuse_parts, unwrap
 from dkernel.data.column_types import (
     COLUMN_TYPES,
     DURATION,
@@ -22,6 +22,7 @@ from dkernel.data.column_types import (
     OTHER,
     TEXT,
     TIMES,
+    UNKNOWN,
     are_numbers,
     arrow_type,
     column_type,
@@ -29,10 +30,9 @@ from dkernel.data.column_types import (
     name_type,
 )
 from dkernel.data.encoding.tables import code_column, column_numbers
-from dkernel.data.readers.array_file import fill_block
 from dkernel.data.readers.text_dates import is_number_format, values_of_texts
 from dkernel.errors import DataError
-from dkernel.numerics.rows import stored_arrays
+from dkernel.numerics.rows import fill_masked, stored_arrays
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide
 
 _LOOKED_AT = 1000  # values of a column whose types a message names
@@ -66,9 +66,77 @@ def check_names(names: Sequence[str] | None, p: int) -> Sequence[str]:
     return columns
 
 
-def as_table(X: Any) -> Any:
-    """Lists and the like as an array; a frame, an array, sparse rows and what is in Dask, as they are."""
-    return X if is_dask(X) or hasattr(X, "iloc") or hasattr(X, "tocsr") else np.asarray(X)
+def as_rows(X: Any, names: Sequence[str] = (), *, objects: bool = False) -> Any:
+    """Rows as one of four: a frame of pandas, an array of numpy, sparse rows, or what is in Dask.
+
+    Polars and Arrow give a frame, and so do lists and arrays of objects that hold text or times. Masked values are
+    missing. What holds no rows is refused, with the call that makes rows of it.
+
+    Parameters
+    ----------
+    names : of the columns of a frame that is made here of all lists and arrays, if they are as many
+    objects : whether rows may be objects: then a list, a series and an array (n,) are one column
+
+    Examples
+    --------
+    >>> as_rows([["Bern", 1.5]]).dtypes.tolist(), as_rows(np.ma.masked_equal([[1, -9]], -9)).tolist()
+    ([<StringDtype(na_value=nan)>, dtype('float64')], [[1.0, nan]])
+    >>> as_rows([{"a"}, {"b", "c"}], objects=True).shape
+    (2, 1)
+    """
+    if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # a sparse matrix may be a mapping
+        raise DataError(f"X is a {type(X).__name__}, and a table is needed: pandas.DataFrame(X) if it holds columns.")
+    refuse_parts(X)
+    if is_stream(X):
+        raise DataError(
+            f"X is a {type(X).__name__}, whose rows come in batches: fit, predict and score take it, this call "
+            "needs a frame or an array in memory, such as X.collect() of Polars or X.df() of DuckDB."
+        )
+    X = fill_masked(unwrap(X))
+    if objects:
+        return _as_objects(X)
+    if hasattr(X, "to_frame") and getattr(X, "ndim", 2) == 1:
+        raise DataError(
+            "X is a Series, and a table is needed: of one row X.to_frame().T, or frame.iloc[[i]] of its frame; of one "
+            "column X.to_frame()."
+        )
+    if is_dask(X) or hasattr(X, "iloc") or hasattr(X, "tocsr"):
+        return X
+    if hasattr(X, "to_pandas"):  # Polars, Arrow
+        return X.to_pandas()
+    import pandas as pd
+
+    try:
+        values = X if isinstance(X, np.ndarray) else np.asarray(X)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise DataError(f"X is a {type(X).__name__}, of which numpy makes no array ({error}).") from None
+    if values.dtype.names:
+        return pd.DataFrame(values)
+    # Numbers of an array of text are no numbers any more.
+    if values.ndim != 2 or not (names or values.dtype.kind in ("OU" if isinstance(X, list | tuple) else "O")):
+        return values
+    frame = pd.DataFrame(X if isinstance(X, list | tuple) else values).infer_objects()
+    if names:
+        return frame.set_axis(list(names), axis=1) if frame.shape[1] == len(names) else frame
+    kinds, _ = column_kinds(frame, list(map(str, frame.columns)))
+    return frame if {TEXT, *TIMES} & set(kinds.values()) else values
+
+
+def _as_objects(X: Any) -> Any:
+    """Rows of objects as a table of two dimensions."""
+    if hasattr(X, "to_frame") and X.ndim == 1:
+        return X.to_frame()
+    if isinstance(X, list | tuple):
+        column = np.empty(len(X), dtype=object)
+        for i, value in enumerate(X):
+            column[i] = value
+        X = column
+    X = X if is_dask(X) or hasattr(X, "iloc") or hasattr(X, "tocsr") else np.asarray(X)
+    if X.ndim not in (1, 2):
+        raise DataError(
+            f"X has {X.ndim} dimension(s); a column of objects, or a table of 2 (rows, columns), is needed."
+        )
+    return X if X.ndim == 2 else X[:, None]
 
 
 def stays_sparse(X: Any, asked: bool | None = None) -> bool:
@@ -101,21 +169,41 @@ def take_rows(X: Any, rows: slice) -> Any:
 def matrix(table: Any, dtype: str) -> Any:
     """The columns of a frame as an array (n, p), of numbers or, of dtype "object", of what they hold.
 
-    An array and sparse rows are as they are.
+    An array and sparse rows are as they are. Where a number is too large for the dtype it is float64, so that the gate
+    can show it.
     """
     if not hasattr(table, "iloc"):
         return table
-    columns = [table.iloc[:, j] for j in range(table.shape[1])]
     if dtype == "object":
         X = np.empty(table.shape, dtype=object)
-        for j, column in enumerate(columns):
+        for j, (_, column) in enumerate(table.items()):
             X[:, j] = column.to_numpy(dtype=object)
         return X
     try:
-        return fill_block(list(map(_numbers, columns)), len(table), dtype)
-    except (TypeError, ValueError):
-        odd = next(name for name, dtype_of in table.dtypes.items() if not are_numbers(dtype_of))
-        raise explain_other_kind(odd, table[odd].dropna().iloc[0]) from None
+        with np.errstate(over="raise"):
+            return _fill(table, dtype)
+    except FloatingPointError:
+        return _fill(table, "float64")
+
+
+def _fill(table: Any, dtype: str) -> NDArray[Any]:
+    X = np.empty(table.shape, dtype)
+    for places, values in _arrays_by_dtype(table):
+        if len(places) == table.shape[1]:
+            X[:] = values
+            break
+        for k, j in enumerate(places):
+            X[:, j] = values[:, k]
+    return X
+
+
+def _arrays_by_dtype(table: Any) -> Iterator[tuple[list[int], NDArray[Any]]]:
+    """The numbers of a frame, an array for the columns of each dtype, with their places."""
+    places: dict[Any, list[int]] = {}
+    for j, dtype in enumerate(table.dtypes.to_numpy()):
+        places.setdefault(dtype, []).append(j)
+    for dtype, some in places.items():
+        yield some, _numbers(table if len(places) == 1 else table.take(some, axis=1), dtype)
 
 
 def column_arrays(table: Any, columns: Sequence[str] | None) -> Iterator[NDArray[Any]]:
@@ -128,7 +216,7 @@ def column_arrays(table: Any, columns: Sequence[str] | None) -> Iterator[NDArray
     if not hasattr(table, "iloc"):
         return iter(stored_arrays(table))
     if columns is None:
-        return (_numbers(table.iloc[:, j]) for j in range(table.shape[1]))
+        return chain.from_iterable((np.array(places), values) for places, values in _arrays_by_dtype(table))
     return chain.from_iterable(map(_arrays_of_column, to_table(table, columns).columns))
 
 
@@ -140,15 +228,14 @@ def _arrays_of_column(column: pa.ChunkedArray) -> Iterator[NDArray[Any]]:
     yield from (np.frombuffer(repr(words).encode(), np.uint8), codes)
 
 
-def _numbers(column: Any) -> NDArray[Any]:
-    """A column of a frame; what is missing in a nullable one becomes NaN, which the gate refuses with its place."""
-    if isinstance(column.dtype, np.dtype):
-        values = column.to_numpy()
-        try:
-            return values.astype(np.float64) if values.dtype.kind == "O" else values  # decimals, say
-        except OverflowError as error:
-            raise DataError(f"Column {column.name!r} of X holds a number too large for float64 ({error}).") from None
-    return column.to_numpy(dtype="float64", na_value=np.nan)
+def _numbers(frame: Any, dtype: Any) -> NDArray[Any]:
+    """Columns of one dtype; what is missing in nullable ones becomes NaN, which the gate refuses with its place."""
+    if not are_numbers(dtype):  # decimals, or other objects
+        columns = (column_numbers(_in_kind(_to_arrow(column, name), name, "number")) for name, column in frame.items())
+        return np.stack(list(columns), axis=1)
+    missing = {} if isinstance(dtype, np.dtype) else {"dtype": "float64", "na_value": np.nan}
+    values: NDArray[Any] = frame.to_numpy(**missing)
+    return values
 
 
 def has_missing(X: Any) -> bool:
@@ -167,42 +254,41 @@ def check_numbers(table: Any, columns: Sequence[str]) -> None:
     """A DataError that names the first column of a frame or array that holds no numbers."""
     if hasattr(table, "dtypes"):
         kinds, _ = column_kinds(table, columns)
-        dtypes = zip(columns, table.dtypes, strict=True)
-        odd = next(((f"column {name!r} of X", dtype) for name, dtype in dtypes if kinds[name] not in NUMBERS), None)
+        odd = next((j for j, name in enumerate(columns) if kinds[name] not in NUMBERS), None)
+        what = "" if odd is None else f"column {columns[odd]!r} of X"
     else:
-        odd = None if are_numbers(table.dtype) else ("X", table.dtype)
+        odd, what = None if are_numbers(table.dtype) else 0, "X"
     if odd is not None:
-        what, dtype = odd
         raise DataError(
-            f"The {what} is of type {dtype}, not numbers: leave it out, or encode it as numbers. fit of "
-            "KernelClassifier and KernelRegressor encodes text, categories and dates; for others sklearn.preprocessing "
-            "has encoders."
+            f"The {what} is of type {column_dtypes(table)[odd]}, not numbers: leave it out, or encode it as numbers. "
+            "fit of KernelClassifier and KernelRegressor encodes text, categories and dates; for others "
+            "sklearn.preprocessing has encoders."
         )
 
 
 def column_dtypes(X: Any) -> list[Any]:
     """The dtype of each column of a frame, or of an array, all of whose columns have one."""
-    return list(X.dtypes) if hasattr(X, "dtypes") else [X.dtype] * int(X.shape[1])
-
-
-def holds_columns(X: Any) -> bool:
-    """True of what an encoding can take: a frame, or an array (n, p) of numbers, in memory or in Dask."""
-    return X.ndim == 2 and (hasattr(X, "dtypes") or are_numbers(X.dtype))
+    return list(X.dtypes.to_numpy()) if hasattr(X, "dtypes") else [X.dtype] * int(X.shape[1])
 
 
 def column_kinds(X: Any, columns: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
     """Kind of each column, one of column_types.COLUMN_TYPES, and the columns that are stored as categories."""
-    kinds, stored = {}, set()
-    for j, (name, dtype) in enumerate(zip(columns, column_dtypes(X), strict=True)):
-        arrow = arrow_type(dtype)
-        if arrow is not None and pa.types.is_dictionary(arrow):
+    dtypes = column_dtypes(X)
+    types = {dtype: arrow_type(dtype) for dtype in set(dtypes)}
+    kind_of = {dtype: UNKNOWN if kind is None else column_type(kind) for dtype, kind in types.items()}
+    kinds, stored = dict(zip(columns, map(kind_of.__getitem__, dtypes), strict=True)), set()
+    coded = {dtype for dtype, kind in types.items() if kind is not None and pa.types.is_dictionary(kind)}
+    for j, (name, dtype) in enumerate(zip(columns, dtypes, strict=True)) if coded or None in types.values() else ():
+        if dtype in coded:
             stored.add(name)
             kinds[name] = TEXT
-        elif arrow is not None:
-            kinds[name] = column_type(arrow)
-        else:  # objects, of which those of Dask are on workers
-            kinds[name] = TEXT if is_dask(X) else _type_of_objects(X.iloc[:, j])
+        elif kinds[name] == UNKNOWN:  # objects, of which those of Dask are on workers
+            kinds[name] = TEXT if is_dask(X) else _type_of_objects(_column_at(X, j))
     return kinds, frozenset(stored)
+
+
+def _column_at(X: Any, j: int) -> Any:
+    return X.take([j], axis=1).squeeze(axis=1)
 
 
 def _type_of_objects(column: Any) -> str:
@@ -218,7 +304,7 @@ def types_in(X: Any, j: int) -> str:
     """The types of the first values of a column, in words; what is in Dask is not looked at."""
     if is_dask(X) or not hasattr(X, "iloc"):
         return f"values of {column_dtypes(X)[j]}"
-    column = X.iloc[:, j]
+    column = _column_at(X, j)
     types = sorted({type(value).__name__ for value in column[column.notna()].head(_LOOKED_AT)})
     return "text" if types == ["str"] else f"values of type {' and '.join(types)}"
 
@@ -244,21 +330,24 @@ def to_table(
     """
     if not hasattr(X, "iloc"):
         return dense(X)
-    arrays = []
-    for j, name in enumerate(columns):
-        column = X.iloc[:, j]
-        arrays.append(_to_arrow(column, name))
-        if kinds is not None and (kind := column_type(arrays[-1].type)) not in FITTING[kinds[name]]:
-            form = DURATION if kinds[name] == DURATION else formats.get(name, "")
-            if (kind == TEXT and is_number_format(form)) or (
-                kinds[name] in TIMES and (kind == TEXT or (form and kind in NUMBERS))
-            ):
-                arrays[-1] = values_of_texts(arrays[-1], name, "row {} of X".format, form)
-            elif arrays[-1].null_count < len(column):
-                raise explain_other_kind(name, arrays[-1].drop_null()[0].as_py(), kinds[name])
-            else:
-                arrays[-1] = pa.nulls(len(column))
+    arrays = [_to_arrow(column, name) for name, (_, column) in zip(columns, X.items(), strict=True)]
+    if kinds is not None:
+        named = zip(columns, arrays, strict=True)
+        arrays = [_in_kind(array, name, kinds[name], formats.get(name, "")) for name, array in named]
     return pa.table(arrays, names=list(columns))
+
+
+def _in_kind(array: pa.Array, name: str, kind: str, form: str = "") -> pa.Array:
+    """A column as one of this kind of an encoding, or a DataError that shows a value of another kind."""
+    found = column_type(array.type)
+    if found in FITTING[kind]:
+        return array
+    form = DURATION if kind == DURATION else form
+    if (found == TEXT and is_number_format(form)) or (kind in TIMES and (found == TEXT or (form and found in NUMBERS))):
+        return values_of_texts(array, name, "row {} of X".format, form)
+    if array.null_count < len(array):
+        raise explain_other_kind(name, array.drop_null()[0].as_py(), kind)
+    return pa.nulls(len(array))
 
 
 def _to_arrow(column: Any, name: str) -> pa.Array:
@@ -290,47 +379,3 @@ def _from_objects(column: Any) -> pa.Array:
     if pa.types.is_date32(array.type) and any(isinstance(value, datetime) for value in column):
         raise TypeError("dates, some with a time of day")
     return array
-
-
-def refuse_no_table(X: Any) -> None:
-    """Refuse what could become a table, with the call that makes it one."""
-    if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # a sparse matrix may be a mapping
-        raise DataError("X is a dict, and a table is needed: pandas.DataFrame(X) if it holds columns.")
-    refuse_parts(X)
-    if is_stream(X):
-        raise DataError(
-            f"X is a {type(X).__name__}, whose rows come in batches: fit, predict and score take it, this call "
-            "needs a frame or an array in memory, such as X.collect() of Polars or X.df() of DuckDB."
-        )
-
-
-def as_frame(X: Any, columns: Sequence[str]) -> Any:
-    """Rows of several types as a data frame, in memory; a frame, and what is in Dask, as it is."""
-    refuse_no_table(X)
-    if is_dask(X) or hasattr(X, "iloc"):
-        return X
-    import pandas as pd
-
-    if hasattr(X, "to_pandas"):  # Polars, Arrow
-        return X.to_pandas()
-    frame = pd.DataFrame(X if isinstance(X, list | tuple) else np.asarray(X)).infer_objects()
-    return frame.set_axis(list(columns), axis=1) if frame.shape[1] == len(columns) else frame
-
-
-def with_types(X: Any) -> Any:
-    """Rows of Polars or Arrow, of an array of objects or of a list as a data frame if they hold more than numbers."""
-    if is_dask(X) or hasattr(X, "iloc") or hasattr(X, "tocsr"):
-        return X
-    if hasattr(X, "to_pandas"):
-        numbers = hasattr(X, "dtypes") and all(dtype.is_numeric() for dtype in X.dtypes)
-        return X if numbers else X.to_pandas()
-    try:
-        values = np.asarray(X)
-    except ValueError:  # rows of several lengths, which the later checks refuse
-        return X
-    kinds_of_text = "OU" if isinstance(X, list | tuple) else "O"  # numbers of an array of text are no numbers any more
-    if values.ndim != 2 or values.dtype.kind not in kinds_of_text:
-        return X
-    frame = as_frame(X, ())
-    kinds, _ = column_kinds(frame, list(map(str, frame.columns)))
-    return frame if {TEXT, *TIMES} & set(kinds.values()) else X

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from dkernel.data import Source, from_arrays
-from dkernel.data.collections.dask_arrays import as_chunks, compute_values, is_dask
+from dkernel.data.collections.dask_arrays import as_chunks, compute_values, dense, is_dask
 from dkernel.data.collections.partitions import make_arrays
-from dkernel.data.collections.tables import matrix
+from dkernel.data.collections.tables import as_rows, matrix
 from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
@@ -19,7 +19,7 @@ from dkernel.estimators.parameters import KernelLike, Seed, check_parameters
 from dkernel.estimators.transforms.base import choose_dtype
 from dkernel.estimators.transforms.decomposition import KernelPCA
 from dkernel.estimators.transforms.embedding import OnFeatures
-from dkernel.estimators.validation import check_table, is_frame
+from dkernel.estimators.validation import check_table
 from dkernel.inference.feature_moments import FeatureMoments, Phi
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.streaming.block_reader import read_once
@@ -158,10 +158,7 @@ class KernelCCA(OnFeatures):
         if isinstance(X, Source) or isinstance(Y, Source):
             raise DataError("KernelCCA takes two tables of the same rows, and a Source is one: give Dask arrays.")
         X = check_table(self, X, fitting=fitting, least=2 if fitting else 1)
-        if hasattr(Y, "to_frame") and Y.ndim == 1:
-            Y = Y.to_frame()
-        if not (is_dask(Y) or is_frame(Y)):
-            Y = np.asarray(Y)
+        Y = as_rows(Y.to_frame() if hasattr(Y, "to_frame") and Y.ndim == 1 else Y)
         if Y.ndim == 1:
             Y = Y.reshape(-1, 1)
         if not is_dask(X) and not is_dask(Y) and X.shape[0] != Y.shape[0]:
@@ -274,6 +271,4 @@ def _beside(X: Any, Y: Any, dtype: str) -> Any:
 
 
 def _plain(X: Any, dtype: str) -> NDArray[Any]:
-    if is_frame(X):
-        return matrix(X, dtype)
-    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype)
+    return dense(matrix(X, dtype)).astype(dtype, copy=False)

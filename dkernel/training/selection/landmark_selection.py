@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.data.collections.object_arrays import object_table
-from dkernel.data.collections.tables import matrix
+from dkernel.data.collections.tables import as_rows, matrix
 from dkernel.data.object_columns import check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
@@ -34,7 +33,7 @@ def given_landmarks(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Rec
             )
         return recipe, None
     if source.objects:
-        landmarks = matrix(object_table(landmarks), "object")
+        landmarks = matrix(as_rows(landmarks, objects=True), "object")
     Z = source.layout.block(landmarks, "row {} of the landmarks".format)
     if not len(Z):
         raise DataError("The given landmarks have no rows; at least one is needed.")
