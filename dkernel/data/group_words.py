@@ -1,5 +1,6 @@
 """The word of the group of a row: one for equal values, whatever file, library or type the group came through."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,18 +8,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dkernel.data.arrow import code_values, look_up
-from dkernel.data.column_types import TEXT
-from dkernel.data.encoding.words import arrow_kind, in_kind, kind_among, kinds_in, to_words
+from dkernel.data.column_types import BOOL, TEXT
+from dkernel.data.encoding.words import NUMBER, arrow_kind, in_kind, kind_among, kinds_in, to_words
 from dkernel.errors import DataError
 
 
-def group_words(values: Any, what: str = "groups") -> NDArray[np.str_]:
+def group_words(values: Any, what: str = "groups", known: Sequence[str] = ()) -> NDArray[np.str_]:
     """The words of groups (n,); of a text that of the number, date or truth value that it is written like.
 
     Parameters
     ----------
     values : array, sequence or Arrow column of n values
     what : what holds them, for messages
+    known : words that the groups may have; where these are numbers or truth values, so are those of the others
 
     Raises
     ------
@@ -31,6 +33,8 @@ def group_words(values: Any, what: str = "groups") -> NDArray[np.str_]:
     ['2024-01-01', '1', '007']
     >>> group_words(np.array([1.0, 0.1], np.float32)).tolist()
     ['1', '0.1']
+    >>> group_words([True, False], known=["0", "1"]).tolist(), group_words([0.0], known=["False", "True"]).tolist()
+    (['1', '0'], ['False'])
     """
     try:
         column = look_up(
@@ -45,6 +49,8 @@ def group_words(values: Any, what: str = "groups") -> NDArray[np.str_]:
         ) from None
     if coded.null_count or None in words:
         raise DataError(f"{what} holds a missing value, and every row needs a group.")
+    if (kind := kind_among(kinds_in(known))) in (BOOL, NUMBER):
+        words = [in_kind(word, kind) for word in words if word is not None]
     return np.array(words, np.str_)[coded.indices.to_numpy()]
 
 

@@ -196,12 +196,13 @@ class Conformal:
                 "The rows that were left out have no groups. Call conformalize(X, y, groups=...), or dkernel "
                 "conformalize MODEL DATA --group COL, with rows that the fit has not seen."
             )
-        number = {word: i for i, word in enumerate(group_words([str(name) for name in self.groups]).tolist())}
-        values, inverse = np.unique(group_words(groups), return_inverse=True)
+        known = group_words([str(name) for name in self.groups]).tolist()
+        number = {word: i for i, word in enumerate(known)}
+        values, inverse = np.unique(group_words(groups, known=known), return_inverse=True)
         unknown = [value for value in values.tolist() if value not in number]
         if unknown:
-            known = ", ".join(map(repr, self.groups[:10]))
-            raise DataError(f"No row of the group {unknown[0]!r} was left out; the groups are {known}.")
+            listed = ", ".join(map(repr, self.groups[:10]))
+            raise DataError(f"No row of the group {unknown[0]!r} was left out; the groups are {listed}.")
         return np.array([number[value] for value in values.tolist()], np.intp)[inverse]
 
     def _check_enough(self, coverage: float, radii: F64, which: str) -> None:
