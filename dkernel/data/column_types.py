@@ -16,7 +16,7 @@ TEXT = "text"
 DATE, TIME, DURATION = TIMES = ("date", "time", "duration")
 OTHER = "other"  # lists, structs, ...: it can only be kept
 EMPTY = "empty"  # no value is there
-UNKNOWN = "unknown"  # of Python's objects, which only their values tell
+UNTYPED = "untyped"  # of Python's objects, which only their values tell
 COLUMN_TYPES = (*NUMBERS, TEXT, *TIMES, OTHER, EMPTY)
 
 
@@ -93,15 +93,15 @@ def arrow_type(dtype: Any) -> pa.DataType | None:
 
 
 def type_of_dtype(dtype: Any) -> str:
-    """The type of a column of this dtype of numpy or pandas, UNKNOWN of objects.
+    """The type of a column of this dtype of numpy or pandas, UNTYPED of objects.
 
     Examples
     --------
     >>> type_of_dtype(np.dtype(">i2")), type_of_dtype(np.dtype("M8[D]")), type_of_dtype(np.dtype(object))
-    ('int', 'date', 'unknown')
+    ('int', 'date', 'untyped')
     """
     kind = arrow_type(dtype)
-    return UNKNOWN if kind is None else column_type(kind)
+    return UNTYPED if kind is None else column_type(kind)
 
 
 def are_numbers(dtype: Any) -> bool:

@@ -9,7 +9,7 @@ from dkernel.streaming.survey import SurveyResult
 LOST_SHARE = 1e-3
 """Share of a column's deviation that rounding may take: no score shows one of that size."""
 
-ROUNDING = 2.0**-24  # of a number in float32, at most, as a share of it
+ROUNDOFF = 2.0**-24  # of a number in float32, at most, as a share of it
 
 
 def tells_rounding(source: Source) -> bool:
@@ -41,7 +41,7 @@ def check_digits(source: Source, survey: SurveyResult) -> None:
     names = [
         source.columns[j]
         for j, whole in source.wide.items()
-        if LOST_SHARE * deviation[j] < 2 * ROUNDING * far[j] and not (whole and far[j] * ROUNDING <= 1)
+        if LOST_SHARE * deviation[j] < 2 * ROUNDOFF * far[j] and not (whole and far[j] * ROUNDOFF <= 1)
     ]
     if names:
         more = ", ..." if len(names) > 3 else ""

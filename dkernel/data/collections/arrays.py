@@ -162,7 +162,7 @@ def kinds_to_encode(
     ----------
     X : a data frame or an array (n, p) of numbers, in memory or in Dask
     """
-    kinds, stored = column_kinds(X, columns)
+    kinds, stored = column_kinds(X, columns, request.compute)
     if request.formats and not hasattr(X, "dtypes"):
         raise DataError("X is an array of numbers, and formats is of columns of a data frame: give X as one.")
     encoded = encoded_kinds(columns, [kinds], stored, request, "X")

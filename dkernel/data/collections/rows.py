@@ -200,7 +200,7 @@ class DaskRows(GivenRows):
     def source(self, layout: Layout, encoding: Encoding | None) -> Source:
         names = column_names(self.X)
         if names and not layout.objects:
-            check_numbers(self.X, names)
+            check_numbers(self.X, names, self.compute)
         rows = self._regular(matrix, layout.array_dtype)
         inputs = check_names(layout.columns, int(rows.X.shape[1])) if encoding is None else encoding.names
         layout = replace(layout, columns=inputs)

@@ -1,6 +1,7 @@
 """A table in memory, a data frame or an array: its names, rows and columns, as numbers and as Arrow has them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from types import MappingProxyType
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from dask.delayed import delayed
 from numpy.typing import NDArray
 
 from dkernel.data.arrow import as_native, text_of_bytes
@@ -22,11 +24,12 @@ from dkernel.data.column_types import (
     OTHER,
     TEXT,
     TIMES,
-    UNKNOWN,
+    UNTYPED,
     are_numbers,
     arrow_type,
     column_type,
     is_bytes,
+    join_types,
     name_type,
 )
 from dkernel.data.encoding.tables import code_column, column_numbers
@@ -34,6 +37,8 @@ from dkernel.data.readers.text_dates import is_number_format, values_of_texts
 from dkernel.errors import DataError
 from dkernel.numerics.rows import fill_masked, stored_arrays
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide
+
+log = logging.getLogger("dkernel")
 
 _LOOKED_AT = 1000  # values of a column whose types a message names
 
@@ -250,11 +255,16 @@ def has_missing(X: Any) -> bool:
         return bool(np.isnan(X.sum(dtype=np.float64))) and bool(np.isnan(X).any())
 
 
-def check_numbers(table: Any, columns: Sequence[str]) -> None:
-    """A DataError that names the first column of a frame or array that holds no numbers."""
+def check_numbers(table: Any, columns: Sequence[str], compute: Callable[..., Any] | None = None) -> None:
+    """A DataError that names the first column of a frame or array that holds no numbers.
+
+    Parameters
+    ----------
+    compute : as of `column_kinds`
+    """
     if hasattr(table, "dtypes"):
-        kinds, _ = column_kinds(table, columns)
-        odd = next((j for j, name in enumerate(columns) if kinds[name] not in NUMBERS), None)
+        kinds, _ = column_kinds(table, columns, compute)
+        odd = next((j for j, name in enumerate(columns) if kinds[name] not in (*NUMBERS, EMPTY)), None)
         what = "" if odd is None else f"column {columns[odd]!r} of X"
     else:
         odd, what = None if are_numbers(table.dtype) else 0, "X"
@@ -271,20 +281,46 @@ def column_dtypes(X: Any) -> list[Any]:
     return list(X.dtypes.to_numpy()) if hasattr(X, "dtypes") else [X.dtype] * int(X.shape[1])
 
 
-def column_kinds(X: Any, columns: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
-    """Kind of each column, one of column_types.COLUMN_TYPES, and the columns that are stored as categories."""
+def column_kinds(
+    X: Any, columns: Sequence[str], compute: Callable[..., Any] | None = None
+) -> tuple[dict[str, str], frozenset[str]]:
+    """Kind of each column, one of column_types.COLUMN_TYPES, and the columns that are stored as categories.
+
+    Parameters
+    ----------
+    compute : reads what columns of objects in Dask hold, which only workers see; without it they are text
+    """
     dtypes = column_dtypes(X)
     types = {dtype: arrow_type(dtype) for dtype in set(dtypes)}
-    kind_of = {dtype: UNKNOWN if kind is None else column_type(kind) for dtype, kind in types.items()}
+    kind_of = {dtype: UNTYPED if kind is None else column_type(kind) for dtype, kind in types.items()}
     kinds, stored = dict(zip(columns, map(kind_of.__getitem__, dtypes), strict=True)), set()
     coded = {dtype for dtype, kind in types.items() if kind is not None and pa.types.is_dictionary(kind)}
+    objects = {}
     for j, (name, dtype) in enumerate(zip(columns, dtypes, strict=True)) if coded or None in types.values() else ():
         if dtype in coded:
             stored.add(name)
             kinds[name] = TEXT
-        elif kinds[name] == UNKNOWN:  # objects, of which those of Dask are on workers
-            kinds[name] = TEXT if is_dask(X) else _type_of_objects(_column_at(X, j))
+        elif kinds[name] == UNTYPED:
+            objects[name] = j
+    if objects:
+        kinds |= dict(zip(objects, _types_of_objects(X, list(objects.values()), compute), strict=True))
     return kinds, frozenset(stored)
+
+
+def _types_of_objects(X: Any, at: Sequence[int], compute: Callable[..., Any] | None) -> list[str]:
+    """The types of columns of objects by all of their values."""
+    if not is_dask(X):
+        return [_type_of_objects(_column_at(X, j)) for j in at]
+    if compute is None or not hasattr(X, "columns"):
+        return [TEXT] * len(at)
+    names = [X.columns[j] for j in at]
+    log.info("Columns of objects are read once to know their types: %s.", ", ".join(map(str, names[:12])))
+    found = compute(*(delayed(_types_of_part)(part, names) for part in X[names].to_delayed()))
+    return [join_types(types) or OTHER for types in zip(*found, strict=True)]
+
+
+def _types_of_part(part: Any, names: Sequence[Any]) -> list[str]:
+    return [_type_of_objects(part[name]) for name in names]
 
 
 def _column_at(X: Any, j: int) -> Any:
