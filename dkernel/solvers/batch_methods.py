@@ -20,8 +20,7 @@ from dkernel.solvers.alpha_path import AlphaPath
 from dkernel.solvers.preconditioner import Metric, factorize
 
 STEP_LENGTHS = (1.0, 0.5, 0.25)  # step lengths that one reading compares
-# A fit that only judges an alpha stops when scores move by less than the first, or after so many readings of the rows.
-JUDGING_TOLERANCE, JUDGING_READINGS = 1e-3, 25
+JUDGING_TOLERANCE = 1e-3  # a fit that only judges an alpha stops when scores move by less
 LOSS_ROUNDING, FLATTER = 1e-6, 0.8  # error of a sum of float32 losses; a slope that shrinks by this factor has fallen
 
 
@@ -78,10 +77,14 @@ class Batch(ABC):
         each = np.ones(self.paths)
         return BatchState(v, zeros, zeros, np.inf * each, np.inf * each, (), each, 0 * each)
 
+    def ended(self, state: BatchState) -> NDArray[np.bool_]:
+        """Whether the fit of each α has ended."""
+        # After three failures the gain that is left is below the rounding of the gradients.
+        return (state.decrement <= self.tolerance) | (state.failures >= 3)
+
     def is_over(self, state: BatchState) -> bool:
         """True if the fits of all α have ended."""
-        # After three failures the gain that is left is below the rounding of the gradients.
-        return bool(((state.decrement <= self.tolerance) | (state.failures >= 3)).all())
+        return bool(self.ended(state).all())
 
     @abstractmethod
     def candidates(self, state: BatchState) -> F64:

@@ -41,8 +41,8 @@ class SolverResult:
     tried : alpha -> loss on rows that were not learned from, for all alphas that were tried
     facts : figures for the model
     variance : variance of a ridge regression, in the solver's coordinates and the targets' unit
-    left_out : for a solver without a holdout: numbers of rows of the sample, their scores by fits without them, their
-        folds, and for each fold the coefficients (n_components + 1, outputs) of its fit
+    left_out : for a solver without a holdout, of each fold: "rows", the numbers of its rows in the sample, and "fits",
+        the coefficients (n_components + 1, outputs) of a fit without them
     """
 
     v: F64

@@ -27,7 +27,7 @@ from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import FEW_ROWS
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.rows import contents
-from dkernel.solvers.batch_methods import JUDGING_READINGS, JUDGING_TOLERANCE, minimize
+from dkernel.solvers.batch_methods import JUDGING_TOLERANCE, minimize
 from dkernel.solvers.driver import OneStepState, Solver, SolverResult
 from dkernel.solvers.finite_check import check_finite
 from dkernel.solvers.interior_point import minimize_boxed
@@ -49,6 +49,7 @@ BEGIN = 1e-2  # the first alpha, if the choice of the kernel has no best alpha
 ALIKE = 1.01  # a loss of up to this many times the smallest is as good
 WORSE_ALPHAS = 2  # alphas in a row that are worse than the best so far end the search
 EXACT_TOLERANCE, MOST_READINGS = 1e-9, 300  # of the last move of scores, and readings of the batch solvers
+ERROR_SHARE = 3e-3  # a fit that judges ends when scores move by this share of the root mean square error, or less
 JUDGED_ROWS, MOST_FOLDS, THIRD = 2048, 5, 3  # rows of all fits that judge an alpha, about; folds at most and at least
 MOST_JUDGED = 3072  # rows that alphas are fitted and judged on
 JUDGED_COMPONENTS = 1024  # landmarks of these fits, where not all rows are landmarks
@@ -188,7 +189,7 @@ class Exact(Solver[OneStepState]):
 
 @dataclass(eq=False)
 class _AlphaSearch:
-    """The loss of each alpha on rows that were left out of a fit, and the scores of these rows.
+    """The loss of each alpha on rows that were left out of a fit, and that fit.
 
     A third of many rows is left out once; of fewer rows up to five parts one after the other.
 
@@ -199,7 +200,7 @@ class _AlphaSearch:
     components : how many all landmarks, or other components, are
     part : of each row that is looked at, the number of the fit that is made without it
     folds : rows of each fit, and the rows that it is made without
-    fold_starts : where the next fit of each fold begins
+    fold_starts : where the next fit of each fold begins, and the tolerance that it begins with
     losses : mean, on rows that a fit was made without;  figures : of all of these rows
     starts : of the fit of all rows
     left_out : of alphas that are as good as the best so far, see `SolverResult`
@@ -211,7 +212,7 @@ class _AlphaSearch:
     components: int
     part: NDArray[np.intp]
     folds: list[tuple["_SplitRows", tuple[F64, F64, F64]]]
-    fold_starts: list[F64 | None]
+    fold_starts: list[tuple[F64 | None, float]]
     losses: dict[float, float] = field(default_factory=dict)
     figures: dict[float, dict[str, float]] = field(default_factory=dict)
     starts: dict[float, F64] = field(default_factory=dict)
@@ -231,15 +232,16 @@ class _AlphaSearch:
         part = np.arange(n) % max(k, min(THIRD, n))
         folds = [matrix.halves(part == i, rows) for i in range(k)]
         is_whole, components = objective is whole and n == n_rows, whole.components.map.n_components
-        return cls(objective, matrix, is_whole, components, part, folds, [None] * k)
+        # The factor of a quadratic loss serves all steps: a fit to the end is no longer than one that judges.
+        tolerance = EXACT_TOLERANCE if objective.loss.quadratic else JUDGING_TOLERANCE
+        return cls(objective, matrix, is_whole, components, part, folds, [(None, tolerance)] * k)
 
     def judge(self, alpha: float) -> None:
         """Fit this alpha without each part of the rows, and judge it by them."""
-        sums, scores, fits = [], [], []
-        for i, (fitted, judged) in enumerate(self.folds):
-            self.fold_starts[i] = v = fitted.optimum(alpha, JUDGING_TOLERANCE, self.fold_starts[i]).v
-            scores.append(judged[0] @ v)
-            sums.append(self.matrix.figures(scores[-1], *judged[1:]))
+        sums, fits = [], []
+        for i, (_, (G, *of_rows)) in enumerate(self.folds):
+            v = self._fit_without(i, alpha)
+            sums.append(self.matrix.figures(G @ v, *of_rows))
             fits.append(self._of_all_components(v, self.part != i))
         if self.matrix.expands:
             self.starts[alpha] = fits[0]
@@ -247,12 +249,27 @@ class _AlphaSearch:
         self.losses[alpha] = loss / weight if np.isfinite(loss) else np.inf
         if np.isfinite(loss):
             parts = [np.flatnonzero(self.part == i) for i in range(len(self.folds))]
-            self.left_out[alpha] = {"rows": np.concatenate(parts), "scores": np.concatenate(scores)}
-            self.left_out[alpha] |= {"folds": np.repeat(np.arange(len(parts)), list(map(len, parts))), "fits": fits}
+            self.left_out[alpha] = {"rows": parts, "fits": fits}
             least = ALIKE * min(self.losses.values())
             self.left_out = {a: out for a, out in self.left_out.items() if self.losses[a] <= least}
         merit = self.objective.targets.merit(right, int(count))
         self.figures[alpha] = {"loss": loss / weight, "rows": int(count), **merit}
+
+    def _fit_without(self, i: int, alpha: float) -> F64:
+        """Fit this alpha without a part of the rows, until scores move by a small share of the errors on these.
+
+        The errors may be smaller than any constant. From the optimum of another alpha, a fit that ends by a constant
+        ends where it begins, and looks as good.
+        """
+        (fitted, (G, Y, weight)), (start, tolerance) = self.folds[i], self.fold_starts[i]
+        while True:
+            reached = fitted.optimum(alpha, tolerance, start)
+            losses = weight @ self.objective.loss.value(Y, G @ reached.v) / weight.sum()
+            error = float(np.sqrt(2 * (losses.sum() if self.objective.loss.joint else losses.min())))
+            start, before, tolerance = reached.v, tolerance, min(max(ERROR_SHARE * error, EXACT_TOLERANCE), tolerance)
+            if not tolerance < reached.moved <= before:
+                self.fold_starts[i] = start, tolerance
+                return start
 
     def _of_all_components(self, v: F64, fitted: NDArray[np.bool_]) -> F64:
         """Coefficients of all components and the intercept; those that were left out, or not looked at, are 0."""
@@ -354,8 +371,7 @@ class _SplitRows:
             return self._boxed_optimum(alpha, tolerance, w)
         if self.expands:
             return Newton(np.ascontiguousarray(self.F[:, :-1]), self.Y, w, loss).optimum(alpha, tolerance, start)
-        most = MOST_READINGS if tolerance <= EXACT_TOLERANCE else JUDGING_READINGS
-        state = minimize(self.F, self.Y, w, loss, alpha, self.coordinates.metric, tolerance, most, start)
+        state = minimize(self.F, self.Y, w, loss, alpha, self.coordinates.metric, tolerance, MOST_READINGS, start)
         return Reached(state.v, state.passes, float(state.decrement.max()))
 
     def _boxed_optimum(self, alpha: float, tolerance: float, w: F64) -> Reached:

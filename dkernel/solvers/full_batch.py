@@ -104,12 +104,12 @@ class FullBatch(Solver[FullBatchState]):
 
     def finish(self, state: FullBatchState) -> SolverResult:
         made, alphas, outputs = state.state, self.settings.alphas, self.settings.outputs
-        converged, decrement = self.machine.is_over(made), float(made.decrement.max())
-        if not converged:
-            self._warn(made.passes, decrement)
         lines = [line for line in state.history if "holdout" in line]
         alpha, tried = (lines[0]["alpha"], lines[0]["path"]) if lines else (alphas[0], {})
         j = list(alphas).index(alpha)
+        converged, decrement = bool(self.machine.ended(made)[j]), float(made.decrement[j])
+        if not converged:
+            self._warn(made.passes, decrement)
         v = np.ascontiguousarray(made.v[:, j * outputs : (j + 1) * outputs])
         facts = {"solver": {"passes": made.passes, "decrement": decrement, "converged": converged}}
         history = list(state.history)

@@ -1,7 +1,6 @@
 """Makes the model from the result of a solver: coefficients, probabilities, variance and facts."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,16 +105,6 @@ def build_model(way: FittedWay) -> Model:
         local=machine,
     )
     return with_uncertainty(model, problem, outcome)
-
-
-def build_folds(way: FittedWay, model: Model) -> list[tuple[Model, NDArray[np.intp]]]:
-    """Return the model without each fold, for a solver that keeps no holdout, and the numbers of the fold's rows."""
-    out, targets = way.outcome.left_out, way.fit.targets
-    if out is None:
-        return []
-    width, center = targets.width, targets.center
-    fits = [replace(model, coef=v[:-1] * width, intercept=v[-1] * width + center) for v in out["fits"]]
-    return [(fit, out["rows"][out["folds"] == i]) for i, fit in enumerate(fits)]
 
 
 def _merge_equal(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -36,7 +36,7 @@ from dkernel.streaming.execution.base import Call, Executor
 from dkernel.streaming.progress import Progress, phase_group
 from dkernel.streaming.read_groups import join_units
 from dkernel.training.ask import Ask, check_together, settle_source, with_solver
-from dkernel.training.build_model import FittedWay, build_folds, build_model
+from dkernel.training.build_model import FittedWay, build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.divide_rows import divide_source
@@ -48,6 +48,7 @@ from dkernel.training.residual import Residual
 from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.selection.ways import GRIDS_ALONE, Way, open_ways
 from dkernel.training.stages import Fit, choose_model, learn_labels, prepare_problem, read_survey
+from dkernel.training.uncertainty import build_folds
 
 MANY_FOR_GRIDS = 2**16  # rows above which grids are fitted to all rows before any race
 
@@ -231,7 +232,7 @@ def _fit(ask: Ask, run: FitRun, opened: ExitStack) -> dict[str, Any]:
     best = _fit_ways(known, ways, opened)
     run.progress.phase("finish")
     problem, local, model = best.problem, best.local, build_model(best)
-    folds = build_folds(best, model)
+    folds = build_folds(model, known.targets, best.outcome)
     return {
         "model": model,
         "history": [*best.outcome.history, *(local.history if local else ())],

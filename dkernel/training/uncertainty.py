@@ -49,10 +49,13 @@ class LeftOut:
         """Take the rows of the holdout, or of the folds of a solver without one; None if no rows were left out."""
         if len(problem.split.holdout.X):
             return cls(problem.split.holdout, model.scores(problem.split.holdout.X), "holdout")
-        if outcome.left_out is None:
+        folds = build_folds(model, problem.objective.targets, outcome)
+        if not folds:
             return None
-        targets, rows = problem.objective.targets, select_rows(problem.split.sample, outcome.left_out["rows"])
-        return cls(rows, model.clip(outcome.left_out["scores"] * targets.width + targets.center), "folds")
+        # Their rounding is the model's own, which may be most of an error.
+        parts = [(select_rows(problem.split.sample, out), fit) for fit, out in folds]
+        rows = select_rows(problem.split.sample, np.concatenate([out for _, out in folds]))
+        return cls(rows, np.concatenate([fit.scores(part.X) for part, fit in parts]), "folds")
 
     @classmethod
     def score(cls, model: Model, rows: Block) -> "LeftOut":
@@ -65,6 +68,17 @@ class LeftOut:
         """The weight of each row."""
         given = self.rows.weight
         return np.ones(len(self.S)) if given is None else given.astype(np.float64)
+
+
+def build_folds(model: Model, targets: Targets, outcome: SolverResult) -> list[tuple[Model, NDArray[np.intp]]]:
+    """Return the model without each fold, for a solver that keeps no holdout, and the numbers of the fold's rows."""
+    if outcome.left_out is None:
+        return []
+    width, center = targets.width, targets.center
+    return [
+        (replace(model, coef=v[:-1] * width, intercept=v[-1] * width + center), out)
+        for v, out in zip(outcome.left_out["fits"], outcome.left_out["rows"], strict=True)
+    ]
 
 
 def with_uncertainty(model: Model, problem: FitProblem, outcome: SolverResult) -> Model:

@@ -9,11 +9,12 @@ import numpy as np
 from dkernel.features import Scaling
 from dkernel.losses.losses import Loss
 from dkernel.losses.metrics import clearly_more
-from dkernel.solvers.batch_methods import JUDGING_READINGS, JUDGING_TOLERANCE, minimize
+from dkernel.solvers.batch_methods import JUDGING_TOLERANCE, minimize
 from dkernel.streaming.cost import COMPONENT64_FLOPS
 from dkernel.training.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit
 
 LEAST_JUDGED = 200  # fewest validation rows: with fewer the standard errors are some hundredths
+JUDGING_READINGS = 25  # most readings of the rows for each alpha
 JOINT_ALPHAS = (1e-3, 1e-4, 1e-5)  # tried one after the other, until the loss rises
 
 

@@ -1,0 +1,53 @@
+"""No alpha is chosen by fits that were not finished, however little noise the label has.
+
+Labels of instruments and emulators are known to five digits, so a fit that ends by a constant may end where it begins.
+"""
+
+import numpy as np
+import pytest
+
+from dkernel import KernelRegressor
+
+N, NEW = 3000, 5000
+X = np.random.default_rng(0).uniform(-2.0, 2.0, size=(N + NEW, 3))
+NOISE = np.random.default_rng(1).normal(size=N + NEW)
+CASES = {
+    "linear": (X[:, 0] + 2 * X[:, 1], {"kernel": "linear"}),
+    "polynomial": (X[:, 0] * X[:, 1] + X[:, 2], {"kernel": "polynomial", "gamma": 1.0}),
+    "few components": (np.sin(X[:, 0]) + X[:, 1], {"kernel": "gaussian", "gamma": 0.05, "n_components": 100}),
+}
+LEVELS = (0.0, 1e-4, 1e-3, 1e-2)  # deviations of the noise, in those of the label
+ALPHAS = (1e-3, 1e-5, 1e-7, 1e-9)
+
+
+def error(machine, y):
+    return float(np.sqrt(np.mean((machine.predict(X[N:]) - y[N:]) ** 2)))
+
+
+def fit(case, noise, **settings):
+    """The labels, a machine that chose its alpha, and the smallest error of those with a given one."""
+    signal, more = CASES[case]
+    y = signal / signal.std() + noise * NOISE
+    chosen = KernelRegressor(**more, **settings).fit(X[:N], y[:N])
+    given = [KernelRegressor(**more, **settings, alpha=alpha).fit(X[:N], y[:N]) for alpha in ALPHAS]
+    return y, chosen, min(error(machine, y) for machine in given)
+
+
+@pytest.mark.parametrize("noise", LEVELS)
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("loss", ["squared", "huber", pytest.param("quantile", marks=pytest.mark.slow)])
+def test_the_chosen_alpha_is_nearly_the_best_and_intervals_cover(case, noise, loss):
+    y, chosen, best = fit(case, noise, solver="exact", loss=loss)
+    assert error(chosen, y) <= 1.1 * best
+    low, high = chosen.predict_interval(X[N:], 0.9).T
+    covered = np.mean((y[N:] >= low) & (y[N:] <= high))
+    assert 0.87 <= covered <= (0.93 if noise else 1.0)
+
+
+@pytest.mark.parametrize("noise", LEVELS[1:3])
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("solver", ["normal", "pcg", "lbfgs"])
+def test_other_solvers_choose_as_well(case, noise, solver):
+    """None warns of alphas that it has not chosen: float32 components have no optimum of a tiny one."""
+    y, chosen, best = fit(case, noise, solver=solver)
+    assert error(chosen, y) <= 1.1 * best
