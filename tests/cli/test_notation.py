@@ -1,5 +1,6 @@
 """Texts that are numbers or dates in another notation are refused by name, and never a category without a word."""
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
@@ -144,8 +145,11 @@ def test_texts_mean_the_same_by_every_door(words, kind, tmp_path):
     rows.to_csv(tmp_path / "t.csv", index=False)
     rows.to_parquet(tmp_path / "t.parquet", index=False)
     X, y = rows[["x", "text"]], rows["y"]
-    found = [dkernel.open_source(tmp_path / f"t.{form}", label="y").encoding for form in ("csv", "parquet")]
+    rows.to_parquet(tmp_path / "keys", partition_cols=["text"])
+    found = [dkernel.open_source(tmp_path / name, label="y").encoding for name in ("t.csv", "t.parquet", "keys")]
     found.append(dkernel.KernelClassifier("gaussian", gamma=0.5, metric="identity").fit(X, y).model_.encoding)
     found.append(dkernel.data.from_arrays(X, y, categorical="auto", missing="indicator").encoding)
-    assert [encoding.kinds["text"] for encoding in found] == [kind] * 4
+    lazy = dd.from_pandas(X, npartitions=3), dd.from_pandas(y, npartitions=3)
+    found.append(dkernel.data.from_arrays(*lazy, categorical="auto", missing="indicator").encoding)
+    assert [encoding.kinds["text"] for encoding in found] == [kind] * 6
     assert all(encoding == found[0] for encoding in found)

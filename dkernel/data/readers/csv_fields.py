@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.encoding.words import NULL_NUMBERS
 from dkernel.data.file_schema import ReadColumns
-from dkernel.data.readers.text_numbers import NumberForm
+from dkernel.data.readers.text_numbers import DECIMAL_COMMA, NumberForm
 from dkernel.data.readers.text_rows import Lines, outside_quotes, row_ends, row_starts, without_newlines
 from dkernel.errors import DataError
 
@@ -76,8 +76,31 @@ def parse_rows(data: bytes, header: Header, columns: list[str], types: dict[str,
     """Columns of whole rows of text; what does not fit is pyarrow's ArrowInvalid."""
     if not data:
         return pa.table({name: pa.array([], types[name]) for name in columns})
-    formed = {name: types[name] for name in columns if name in header.forms and types.get(name) in _NUMBER_TYPES}
-    table = arrow_csv.read_csv(
+    formed = {name: header.forms[name] for name in columns if name in header.forms and types.get(name) in _NUMBER_TYPES}
+    commas = [name for name, form in formed.items() if form == DECIMAL_COMMA]
+    texts = {name: form for name, form in formed.items() if form != DECIMAL_COMMA}
+    read_as = {**types, **dict.fromkeys(texts, pa.string())}
+    try:
+        table = _parse(data, header, columns, read_as, "," if commas else ".")
+    except pa.ArrowInvalid:
+        if not commas:
+            raise
+        table = _parse(data, header, [name for name in columns if name not in commas], read_as, ".")
+        numbers = _parse(data, header, commas, read_as, ",")
+        table = pa.table({name: (numbers if name in commas else table)[name] for name in columns})
+    for name, form in texts.items():
+        column = pc.if_else(pc.is_in(table[name], pa.array(NULL_NUMBERS)), pa.scalar(None, pa.string()), table[name])
+        plain = form.to_plain(column)
+        if plain.null_count > column.null_count:
+            raise pa.ArrowInvalid(f"the column {name!r} has a value that is no number")
+        table = table.set_column(table.column_names.index(name), name, plain.cast(types[name]))
+    return table
+
+
+def _parse(
+    data: bytes, header: Header, columns: list[str], types: Mapping[str, pa.DataType], decimal_point: str
+) -> pa.Table:
+    return arrow_csv.read_csv(
         pa.BufferReader(data),
         read_options=arrow_csv.ReadOptions(
             column_names=list(header.names), block_size=max(len(data) + 1, 64), use_threads=False
@@ -85,18 +108,12 @@ def parse_rows(data: bytes, header: Header, columns: list[str], types: dict[str,
         parse_options=arrow_csv.ParseOptions(delimiter=header.delimiter, newlines_in_values=True),
         convert_options=arrow_csv.ConvertOptions(
             include_columns=columns,
-            column_types={**types, **dict.fromkeys(formed, pa.string())},
+            column_types=types,
             strings_can_be_null=False,
             null_values=NULL_NUMBERS,
+            decimal_point=decimal_point,
         ),
     )
-    for name, kind in formed.items():
-        texts = pc.if_else(pc.is_in(table[name], pa.array(NULL_NUMBERS)), pa.scalar(None, pa.string()), table[name])
-        plain = header.forms[name].to_plain(texts)
-        if plain.null_count > texts.null_count:
-            raise pa.ArrowInvalid(f"the column {name!r} has a value that is no number")
-        table = table.set_column(table.column_names.index(name), name, plain.cast(kind))
-    return table
 
 
 @dataclass(frozen=True)

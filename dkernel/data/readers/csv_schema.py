@@ -191,18 +191,17 @@ class _Kinds:
                 self.kind_of[name] = join_types(both) or TEXT
 
     def _kind_of_text(self, name: str, column: pa.ChunkedArray) -> str:
-        if name in self.given:
+        first = self.header.to_plain(name, column.slice(0, _KIND_VALUES))
+        if name in self.given or (name in self.header.forms and _mostly_numbers(first)):
             return "float"
         words = pc.unique(column).to_pylist()
         example = find_example(words)
         meaning = find_meaning(example, kinds_in(words))
-        if meaning in TIMES:
-            return meaning
-        if meaning == NOTATION and name not in self.header.forms:
+        if meaning == NOTATION:
             self.examples[name] = example
-            return TEXT
-        # Reading it as numbers names the row of a word.
-        return "float" if _mostly_numbers(self.header.to_plain(name, column)) else TEXT
+        if meaning != TEXT:
+            return meaning if meaning in TIMES else TEXT
+        return "float" if _mostly_numbers(first) else TEXT  # reading it as numbers names the row of a word
 
     def _add_label(self, name: str, texts: pa.ChunkedArray, block: bytes, first_row: int) -> None:
         numbers = self.header.to_plain(name, texts)
@@ -264,7 +263,7 @@ def scan(
     for offset, block, ends in row_blocks(file, header.start, scan_bytes, header.delimiter.encode()):
         if len(ends):
             _check_quotes(file, header, block, steps.rows)
-            commas.add(block, header)
+            commas.add(block, ends, header)
             kinds.header = replace(header, forms={**commas.forms, **header.forms})
             kinds.add(block, steps.rows)
         steps.add(offset, block, ends)
@@ -341,8 +340,8 @@ def label_kind(texts: pa.ChunkedArray) -> tuple[str, bool, bool]:
     [('int', True, True), ('int', False, False), ('float', True, True), ('float', False, False), ('text', True, False)]
     """
     texts = pc.utf8_trim_whitespace(texts)
-    texts = pc.replace_substring_regex(texts, r"^\+([0-9.])", r"\1")  # +1 is 1, and -0 is 0
-    texts = pc.replace_substring_regex(texts, r"^-(0+)$", r"\1")
+    if pc.any(pc.or_(pc.starts_with(texts, "+"), pc.starts_with(texts, "-0"))).as_py():
+        texts = pc.replace_substring_regex(texts, r"^(?:\+([0-9.])|-(0+$))", r"\1\2")  # +1 is 1, and -0 is 0
     there = texts.filter(pc.invert(pc.is_in(texts, pa.array(NULLS))))
     if not len(there):
         return "empty", True, True

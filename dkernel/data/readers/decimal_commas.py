@@ -6,11 +6,15 @@ column is unclear. So is one of points in a file whose other numbers have decima
 
 from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from dkernel.data.readers.csv_fields import Header, parse_rows, well_formed_rows
 from dkernel.data.readers.text_numbers import DECIMAL_COMMA, NumberForm
+
+_FIRST_ROWS = 1000
 
 
 class Commas:
@@ -24,7 +28,7 @@ class Commas:
     --------
     >>> header = Header(("a", "b", "c"), 0, ";")
     >>> commas = Commas(frozenset())
-    >>> commas.add(b"950;0,5;1.200\\n1,200;1,125;950\\n", header)
+    >>> commas.add(b"950;0,5;1.200\\n1,200;1,125;950\\n", np.array([14, 30]), header)
     >>> sorted(commas.forms), commas.unclear
     (['a', 'b'], {'a': '1,200', 'c': '1.200'})
     """
@@ -50,22 +54,26 @@ class Commas:
             if name not in self._settled[sign]
         }
 
-    def add(self, block: bytes, header: Header) -> None:
-        """Look at the next rows of the file."""
-        if header.delimiter == "," or not (b"," in block or self.forms):
-            return
-        names = [name for name in header.names if name not in self._passed_over]
+    def add(self, block: bytes, ends: NDArray[np.int64], header: Header) -> None:
+        """Look at the next rows of the file, which end at `ends`: the first tell of most columns."""
+        cut = int(ends[min(len(ends), _FIRST_ROWS) - 1])
+        for rows in (block[:cut], block[cut:]):
+            known = self._passed_over.union(*self._settled.values())
+            names = [name for name in header.names if name not in known]
+            if rows and names and header.delimiter != "," and (b"," in rows or self.forms):
+                self._add(rows, names, header)
+
+    def _add(self, rows: bytes, names: list[str], header: Header) -> None:
+        texts = dict.fromkeys(names, pa.string())
         try:
-            table = parse_rows(block, header, names, dict.fromkeys(names, pa.string()))
+            table = parse_rows(rows, header, names, texts)
         except pa.ArrowInvalid:  # the other rows are told of where their columns are read
-            table = parse_rows(well_formed_rows(block, header), header, names, dict.fromkeys(names, pa.string()))
+            table = parse_rows(well_formed_rows(rows, header), header, names, texts)
         for name, column in zip(names, table.columns, strict=True):
-            for sign in (",", ".") if self.forms or b"," in block else ():
+            for sign in (",", "."):
                 self._look(name, column, sign)
 
     def _look(self, name: str, column: pa.ChunkedArray, sign: str) -> None:
-        if name in self._settled[sign]:
-            return
         dot = rf"\{sign}"
         texts = pc.utf8_trim_whitespace(column.filter(pc.match_substring(column, sign)))
         numbers = texts.filter(pc.match_substring_regex(texts, rf"^[-+]?[0-9]*{dot}[0-9]*([eE][-+]?[0-9]+)?$"))

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dkernel.data.block import UncheckedBlock
+from dkernel.data.column_types import TEXT
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions
 from dkernel.data.readers.csv_schema import kind_of_label, label_kind
 from dkernel.data.readers.text_dates import values_of_texts
@@ -42,7 +43,7 @@ def with_folder_keys(tables: Sequence[FileSchema], request: ReadOptions) -> list
     """The tables with the keys of their folders as further columns.
 
     A key is a column where the files do not hold it, and where it is named or, of rows to train on, differs between
-    files. It is a category, of whole numbers or of text; a label and a weight may be fractions.
+    files. Whole numbers are a category, and texts what they are in files; a label and a weight may be fractions.
     """
     keys = [parse_keys(table.file.name) for table in tables]
     in_files = {name for table in tables for name in table.kinds}
@@ -71,7 +72,7 @@ def with_folder_keys(tables: Sequence[FileSchema], request: ReadOptions) -> list
         replace(
             table,
             kinds={**table.kinds, **columns},
-            coded=table.coded | columns.keys(),
+            coded=table.coded | {name for name, kind in columns.items() if kind != TEXT},
             keys={name: some[name] for name in columns},
         )
         for table, some in zip(tables, keys, strict=True)
