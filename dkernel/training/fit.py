@@ -263,7 +263,7 @@ def _fit_ways(known: Fit, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
             run_of_way = replace(run, key=f"{run.key}-{name}", journal=run.journal.within(name), chosen=dict(notes))
         fitted.append(_fit_way(replace(known, run=run_of_way), chosen, ways, opened))
 
-    many = len(ways) > 1 and GRIDS_ALONE in ways and survey.moments.n > MANY_FOR_GRIDS
+    many = len(ways) > 1 and GRIDS_ALONE in ways and known.sizes.n > MANY_FOR_GRIDS
     many = many and len(known.split(known.sizes).holdout.X) > 0
     if many and not explain_order(survey):  # only one way may change the order of rows
         fit([GRIDS_ALONE])

@@ -230,7 +230,7 @@ def _make_race(fit: Fit, judge: Judge, rows: Block, ways: Sequence[Way], reached
     stages = {way.local: LOCAL_STAGES[way.local] for way in ways if way.local != "none"}
     prepared = {word: stage.prepare(*known) for word, stage in stages.items()}
     costs = {way: way_cost(way, fit.sizes, recipe, targets.outputs) for way in ways}
-    return Race(judge, int(fit.survey.moments.n), recipe.effort, costs, stages, prepared, reached)
+    return Race(judge, fit.sizes.n, recipe.effort, costs, stages, prepared, reached)
 
 
 def _joint_loss(fit: Fit) -> Loss | None:

@@ -145,6 +145,26 @@ def test_weights_that_are_too_small_or_too_large_are_refused_as_such(settings):
         assert np.isfinite(machine.fit(X, y, sample_weight=np.full(200, scale)).component_coef_).all()
 
 
+@pytest.mark.parametrize("unit", [2.0**96, 2.0**-66])
+def test_the_unit_of_the_weights_chooses_no_way(unit):
+    """A race forecasts by the number of rows, not by the sum of their weights, which may be beyond 64 bits."""
+    X, y = ball(3000)
+    one, other = (KernelClassifier().fit(X, y, sample_weight=np.full(len(X), w)) for w in (1.0, unit))
+    assert "losses predicted for 3,000 rows" in one.chosen_["way"]
+    assert np.array_equal(one.decision_function(X), other.decision_function(X))
+
+
+@pytest.mark.parametrize("weight", [1e16, 1e29])
+@pytest.mark.parametrize("solver", ["exact", "psgd", "lbfgs"])
+def test_one_weight_of_all_rows_is_none(weight, solver):
+    X, y = ball(600)
+    given = {"kernel": "gaussian", "gamma": 0.3, "alpha": 1e-4, "scale": "standard", "n_components": 40}
+    one, other = (
+        KernelClassifier(solver=solver, **given).fit(X, y, sample_weight=np.full(600, w)) for w in (1.0, weight)
+    )
+    np.testing.assert_allclose(other.decision_function(X), one.decision_function(X), rtol=0, atol=0.01)
+
+
 def test_a_weight_below_the_least_is_that_of_no_row(tmp_path):
     X, y = ball(200)
     weight = np.where(np.arange(200) < 20, 1e-40, 1.0)
