@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dkernel import KernelClassifier
 from dkernel.cli import main
 from dkernel.data import open_source
 from dkernel.model import model_file
@@ -197,3 +198,13 @@ def test_order(cut, random):
         found = pd.read_parquet(folder / "s.parquet")
     assert found["id"].tolist() == order
     assert found["score"].to_numpy(np.float32).tobytes() == SCORES[order, 0].tobytes()
+
+
+@pytest.mark.parametrize("unit", [2.0**-30, 2.0**30, 2.0**40])
+def test_columns_of_any_unit_leave_both_scales_to_try(unit):
+    """Factors of scales are compared by their ratio: those of columns in a tiny unit are all near 0."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3)) * [1.0, 10.0, 100.0]
+    y = X[:, 0] + X[:, 1] / 10 > 0
+    machine = KernelClassifier("gaussian", n_components=40).fit(X * unit, y)
+    assert "the best of standard and global" in machine.chosen_["scale"]

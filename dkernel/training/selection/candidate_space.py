@@ -73,7 +73,9 @@ class CandidateSpace:
         """Make a candidate for every family, scale and gamma that is open."""
         kinds = self._scale_kinds()
         factors = [self.scaling(kind).factor for kind in kinds]
-        if self.recipe.constant_map or np.allclose(factors[0], factors[-1], rtol=1e-3):  # the data are scaled already
+        if self.recipe.constant_map or np.allclose(
+            factors[0], factors[-1], rtol=1e-3, atol=0.0
+        ):  # the data are scaled already
             kinds = kinds[:1]
         return [
             candidate
