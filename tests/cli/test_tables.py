@@ -181,7 +181,7 @@ def test_a_column_that_is_wholly_unknown_is_told_of_with_quiet_too(run_to):
 def test_dates_are_no_numbers_and_numbers_no_dates(run_to):
     run_to("train", "train.parquet", "--label", "y", "--out", "m", *FIXED)
     new = mixed(100, 2)
-    numbers, dates = "floating-point numbers", "dates or times"
+    numbers, dates = "floating-point numbers", "dates"
     since = new["when"] - new["when"].min()
     cases = (
         ("x", new["when"], dates),
@@ -192,4 +192,4 @@ def test_dates_are_no_numbers_and_numbers_no_dates(run_to):
     for name, values, what in cases:
         new.assign(**{name: values}).to_parquet("odd.parquet", index=False)
         result = run_to("score", "m", "odd.parquet", "--out", "s", code=65)
-        assert f"odd.parquet: column '{name}' holds {what}, and the model takes" in result.stderr
+        assert f"odd.parquet, column '{name}': it holds {what}, and the model takes" in result.stderr

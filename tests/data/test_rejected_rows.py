@@ -40,7 +40,7 @@ def in_ranges(path: Path, folder: str, scan_bytes: int, step_rows: int):
     (file,) = unpack_all(expand(path), Scratch(folder), dask.compute)
     found = scan(file, _header(file, ReadOptions()), None, ("id", "text"), scan_bytes, step_rows, True)
     kinds = {"a": "float", "b": "float", "id": "text", "text": "text"}
-    columns = ReadColumns(("a", "b"), None, None, ("id", "text"), "float32", kinds, "csv", True)
+    columns = ReadColumns(("a", "b"), None, None, ("id", "text"), "float32", kinds, "text", True)
     blocks: list = []
     for i, n in enumerate(found.steps):
         first = sum(found.steps[:i])
@@ -64,7 +64,7 @@ def test_rejects_are_those_of_a_reader_that_follows_every_character(data, packed
         rows = [(*row, brute_csv.verdict(row[-1])) for row in brute_csv.rows_of(data)]
         good, bad = [row for row in rows if row[-1] is None], [row for row in rows if row[-1]]
         X, kept, refused = in_ranges(path, folder, scan_bytes, step_rows)
-    assert kept.to_pydict() == {"id": [r[3][2] for r in good], "text": [r[3][3] for r in good]}
+    assert kept.to_pydict() == {"id": [r[4][2] for r in good], "text": [r[4][3] for r in good]}
     np.testing.assert_array_equal(X, np.array([r[4][:2] for r in good], float).reshape(-1, 2).astype("float32"))
     assert [(r["file"], r["line"], r["offset"], r["raw"]) for r in refused] == [(str(path), *r[:3]) for r in bad]
     for found, (*_, (column, reason)) in zip(refused, bad, strict=True):
