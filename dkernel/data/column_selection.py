@@ -22,6 +22,7 @@ from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions
 from dkernel.data.object_columns import object_columns
 from dkernel.data.readers.arrow_tables import common_type
 from dkernel.data.readers.text_dates import is_number_format
+from dkernel.data.readers.text_numbers import DECIMAL_COMMA
 from dkernel.data.refused_columns import RefusedColumnsError, explain_notation
 from dkernel.errors import DataError, MissingColumnError
 from dkernel.numerics.sparse_rows import RangeNames
@@ -86,15 +87,16 @@ def _refuse_unclear(tables: Sequence[FileSchema], used: Set[str | None], request
         named.add(str(request.label))
     needed = {request.label, request.weight}
     unclear = {name: (table, text) for table in reversed(tables) for name, text in table.unclear.items()}
-    settled = {name for t in tables for name in getattr(t.extra, "forms", ()) if name not in t.unclear}
+    forms = ((t, getattr(t.extra, "forms", {}).items()) for t in tables)
+    commas = {name for t, found in forms for name, form in found if form == DECIMAL_COMMA and name not in t.unclear}
+    settled = commas - request.known_formats.keys()
     if request.columns is not None:  # rows for a model: one number tells of all columns
         settled |= {name for name in used if settled and name}
+    uses = {name: "label" if name in needed else "feature" if request.columns is None else "model" for name in unclear}
     found = {
-        name: explain_notation(name, [text], text, table.file.name, name in needed)
+        name: explain_notation(name, [text], text, table.file.name, uses[name])
         for name, (table, text) in unclear.items()
-        if name in used
-        and name not in named | settled
-        and (table.kinds[name] != TEXT or name in (request.label, request.weight))
+        if name in used and name not in named | settled and (table.kinds[name] != TEXT or name in needed)
     }
     if found:
         raise RefusedColumnsError(next(iter(unclear.values()))[0].file.name, found)

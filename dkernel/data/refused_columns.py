@@ -102,14 +102,14 @@ def refuse_notations(texts: Mapping[str, CategoryCount], where: str, rows: int) 
         raise RefusedColumnsError(where, found, rows)
 
 
-def explain_notation(name: str, words: Sequence[str], example: str, where: str, needed: bool = False) -> str:
+def explain_notation(name: str, words: Sequence[str], example: str, where: str, use: str = "feature") -> str:
     """What was found in a column and what to write.
 
     Parameters
     ----------
     words : different texts of the column
     example : one of them, in the notation that is refused
-    needed : whether the column cannot be left out
+    use : "feature" | "label" | "model": a label and a column that a model needs cannot be left out
 
     Examples
     --------
@@ -124,7 +124,9 @@ def explain_notation(name: str, words: Sequence[str], example: str, where: str, 
         what, forms, plain = "dates", _fitting_dates, "as 2024-12-31, all with a zone or none"
     found = [f"formats={{{name!r}: {form!r}}}" for form in forms(present)]
     advice = f"Add {' or '.join(found)}." if found else f"They have no common form: write all {plain}."
-    way_out = "" if needed else f" (Or {'leave it out' if where == 'X' else f'exclude={name!r}'}.)"
+    if use == "model":
+        advice = f"Write all {plain}, or train with {' or '.join(found)}."
+    way_out = f" (Or {'leave it out' if where == 'X' else f'exclude={name!r}'}.)" if use == "feature" else ""
     return f"{what} such as {example!r}. {advice}{way_out}"
 
 

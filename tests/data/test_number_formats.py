@@ -131,6 +131,9 @@ def test_a_model_knows_the_format_of_its_columns(run_to, tmp_path):
         found.append(pd.read_parquet(tmp_path / f"{name}.out.parquet").score.tolist())
     assert found[0] == found[1]
     assert dkernel.load(tmp_path / "m").predict(rows[["x", "z"]]).tolist() == found[0]
+    (tmp_path / "doubt.csv").write_text("x;z\n$5;1,200\n")
+    said = run_to("score", tmp_path / "m", tmp_path / "doubt.csv", "--out", tmp_path / "o.csv", code=65).stderr
+    assert "'z': numbers such as '1,200'. Write all as 1234.5, or train with formats={'z': '1234,5'} or" in said
 
 
 def test_signs_of_labels_decide_nothing(tmp_path):
