@@ -92,3 +92,11 @@ def test_a_url_without_permission_says_so(monkeypatch):
 def test_a_missing_file_is_missing_on_this_machine(tmp_path):
     with pytest.raises(DataError, match="there is no such file or folder on this machine"):
         expand(tmp_path / "a.csv")
+
+
+def test_names_that_look_alike_are_said_apart(tmp_path):
+    write(tmp_path, {"\u00e9": [1.0] * N})
+    with pytest.raises(
+        DataError, match=r"lacks the columns 'e\\u0301' that .* Did you mean '\u00e9'|There are: .*'\u00e9'"
+    ):
+        open_source(tmp_path, columns=["x", "e\u0301"])
