@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import h5py
 import numcodecs
 import numpy as np
@@ -139,6 +140,7 @@ X = np.arange(12.0).reshape(6, 2)
 TEXT = ("x,y\n" + "".join(f"{i},{i * 7919 % 101}\n" for i in range(300))).encode()
 DATA = {
     "a.parquet": lambda path: pq.write_table(pa.table({"x": X[:, 0]}), path),
+    "c.parquet": lambda path: pq.write_table(pa.table({"x": X[:, 0]}), path, write_page_checksum=True),
     "a.npy": lambda path: np.save(path, X),
     "f.npy": lambda path: np.save(path, np.asfortranarray(X)),
     "a.npz": lambda path: np.savez(path, X=X),
@@ -239,6 +241,20 @@ def test_changed_anywhere(kind, tries, limit, tmp_path, record_property):
     assert longest < limit
     path.write_bytes(whole)
     assert said(read) is not None
+
+
+@pytest.mark.parametrize("place", ["local", "store"])
+def test_a_bit_of_a_page_with_a_checksum(place, tmp_path):
+    path, read = KINDS["c.parquet"].make(tmp_path)
+    whole, expected, column = path.read_bytes(), read(), pq.read_metadata(path).row_group(0).column(0)
+    address = str(path) if place == "local" else "memory://damage/c.parquet"
+    for at in range(column.total_compressed_size):
+        wrong = bytearray(whole)
+        wrong[column.dictionary_page_offset + at] ^= 1 << at % 8
+        with fsspec.open(address, "wb") as stream:
+            stream.write(wrong)
+        found = said(lambda: [block.X for block in read_blocks(open_source(address))])
+        assert found is None or np.concatenate(found).tolist() == expected, at
 
 
 @pytest.mark.parametrize("content", [b"", b"this is no such thing" * 20, b"[]", b"\xff\xfe\x00"])

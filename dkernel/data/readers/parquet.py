@@ -1,6 +1,7 @@
 """Parquet: the footer says rows, names and types; a part is one row group or several small consecutive ones."""
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dkernel.data.arrow import column_array, look_up, open_parquet, pick_rows
+from dkernel.data.arrow import column_array, look_up, pick_rows
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.column_types import column_type
 from dkernel.data.damage import explain_damage
@@ -84,13 +85,14 @@ def _check_nanoseconds(file: File, table: pa.Table, exact: pa.Table) -> None:
 
 @contextmanager
 def _open(file: File, unit: str = "us") -> Iterator[pq.ParquetFile]:
+    """Open a file; its INT96 timestamps are in this unit: nanoseconds hold the years 1677 to 2262 only."""
     with explain_damage(file.name, "the file is truncated, damaged or no Parquet"), ExitStack() as stack:
-        if file.local:
-            yield stack.enter_context(open_parquet(file.path, unit))
-        else:
-            stream = stack.enter_context(file.open())
-            opened = pq.ParquetFile(stream, pre_buffer=True, coerce_int96_timestamp_unit=unit)
-            yield stack.enter_context(opened)
+        # A local name may be any bytes, and Arrow alone takes UTF-8 only.
+        stream = stack.enter_context(pa.OSFile(os.fsencode(file.path)) if file.local else file.open())
+        opened = pq.ParquetFile(
+            stream, pre_buffer=not file.local, coerce_int96_timestamp_unit=unit, page_checksum_verification=True
+        )
+        yield stack.enter_context(opened)
 
 
 def _look(file: File) -> FileSchema:
