@@ -204,7 +204,6 @@ def _label(estimator: Any, y: Any) -> Any:
         raise DataError(f"This {type(estimator).__name__} requires y to be passed, but the target y is None.")
     if is_dask(y):
         return y
-    refuse_masked("y", y)
     if hasattr(y, "iloc") and y.ndim == 2 and y.shape[1] == 1:
         y = y.iloc[:, 0]
     tags = estimator.__sklearn_tags__()

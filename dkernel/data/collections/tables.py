@@ -192,23 +192,12 @@ def matrix(table: Any, dtype: str) -> Any:
 
 
 def _fill(table: Any, dtype: str) -> NDArray[Any]:
+    if all(map(are_numbers, {*table.dtypes.to_numpy()})):
+        return np.array(table.to_numpy(dtype=dtype, na_value=np.nan), order="C")
     X = np.empty(table.shape, dtype)
-    for places, values in _arrays_by_dtype(table):
-        if len(places) == table.shape[1]:
-            X[:] = values
-            break
-        for k, j in enumerate(places):
-            X[:, j] = values[:, k]
+    for j, (_, column) in enumerate(table.items()):
+        X[:, j] = _numbers(column)
     return X
-
-
-def _arrays_by_dtype(table: Any) -> Iterator[tuple[list[int], NDArray[Any]]]:
-    """The numbers of a frame, an array for the columns of each dtype, with their places."""
-    places: dict[Any, list[int]] = {}
-    for j, dtype in enumerate(table.dtypes.to_numpy()):
-        places.setdefault(dtype, []).append(j)
-    for dtype, some in places.items():
-        yield some, _numbers(table if len(places) == 1 else table.take(some, axis=1), dtype)
 
 
 def column_arrays(table: Any, columns: Sequence[str] | None) -> Iterator[NDArray[Any]]:
@@ -221,7 +210,7 @@ def column_arrays(table: Any, columns: Sequence[str] | None) -> Iterator[NDArray
     if not hasattr(table, "iloc"):
         return iter(stored_arrays(table))
     if columns is None:
-        return chain.from_iterable((np.array(places), values) for places, values in _arrays_by_dtype(table))
+        return (_numbers(column) for _, column in table.items())
     return chain.from_iterable(map(_arrays_of_column, to_table(table, columns).columns))
 
 
@@ -233,13 +222,12 @@ def _arrays_of_column(column: pa.ChunkedArray) -> Iterator[NDArray[Any]]:
     yield from (np.frombuffer(repr(words).encode(), np.uint8), codes)
 
 
-def _numbers(frame: Any, dtype: Any) -> NDArray[Any]:
-    """Columns of one dtype; what is missing in nullable ones becomes NaN, which the gate refuses with its place."""
-    if not are_numbers(dtype):  # decimals, or other objects
-        columns = (column_numbers(_in_kind(_to_arrow(column, name), name, "number")) for name, column in frame.items())
-        return np.stack(list(columns), axis=1)
-    missing = {} if isinstance(dtype, np.dtype) else {"dtype": "float64", "na_value": np.nan}
-    values: NDArray[Any] = frame.to_numpy(**missing)
+def _numbers(column: Any) -> NDArray[Any]:
+    """A column of a frame; what is missing in a nullable one becomes NaN, which the gate refuses with its place."""
+    if not are_numbers(column.dtype):  # decimals, or other objects
+        return column_numbers(_in_kind(_to_arrow(column, column.name), column.name, "number"))
+    missing = {} if isinstance(column.dtype, np.dtype) else {"dtype": "float64", "na_value": np.nan}
+    values: NDArray[Any] = column.to_numpy(**missing)
     return values
 
 
