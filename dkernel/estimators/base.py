@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from dkernel.data import Source, from_arrays
 from dkernel.data.arrow_streams import is_stream, read_frames
 from dkernel.data.block import Block
-from dkernel.data.collections.dask_arrays import is_dask
+from dkernel.data.collections.dask_arrays import is_dask, unwrap
 from dkernel.data.encoded_columns import reading_arguments
 from dkernel.data.schema import ColumnSchema
 from dkernel.errors import ConstantLabelWarning, DataError, RecipeError, UnsupportedError
@@ -160,6 +160,7 @@ class KernelMachine(LinearCoefficients, BlockLearner, NamedParameters):
             reading = {**encode, "categorical": recipe.categorical, "dtype": self.dtype}
             kernel = None if recipe.kernel == "auto" else recipe.kernel
             X, y, sample_weight = open_stream(X, y, sample_weight, "fit", kernel=kernel, **reading), None, None
+        X = unwrap(X)
         recipe = recipe.replace(dtype=self._dtype_of(X))
         (X, y, sample_weight), eval_set = hold_out_groups(X, y, sample_weight, eval_set, groups, recipe)
         source = make_source(self, X, y, sample_weight, self.dtype, encode=encode)

@@ -176,8 +176,6 @@ def as_plain(y: Any, classes: bool = True) -> Any:
     refuse_parts(y)
     y = unwrap(y)
     refuse_masked("y", y)
-    if hasattr(y, "to_pandas") and not hasattr(y, "iloc"):
-        y = y.to_pandas()
     with refusals():
         values = np.asarray(y)
     if not classes or values.dtype.kind not in "OS" or values.ndim != 1 or (len(values) and isinstance(values[0], str)):

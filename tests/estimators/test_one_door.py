@@ -5,11 +5,12 @@ import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import polars
 import pyarrow as pa
 import pytest
 import xarray as xr
 
-from dkernel import BinningFeatures, KernelCCA, KernelClassifier, KernelPCA, KernelRegressor
+from dkernel import BinningFeatures, KernelCCA, KernelClassifier, KernelPCA, KernelRegressor, NystromFeatures
 from dkernel.errors import DataError
 
 RNG = np.random.default_rng(0)
@@ -128,6 +129,20 @@ def test_masked_labels_and_weights_are_refused(which, lazily):
             continue
         with pytest.raises(DataError, match=r"^(y|sample_weight|weight) is a masked array with 1 masked value"):
             machine().fit(**rows)
+
+
+@pytest.mark.parametrize("frame_of", [polars.from_pandas, pa.Table.from_pandas], ids=["polars", "arrow"])
+@pytest.mark.parametrize("kind", ["numbers", "table", "any"])
+def test_frames_of_other_libraries_are_those_of_pandas(frame_of, kind):
+    rows = TABLE if kind == "table" else NUMBERS.astype("float32")
+    settings = {**QUICK, **({"kernel": "Gaussian(0.1).on(['a', 'b'])", "gamma": "auto"} if kind == "any" else {})}
+    expected, found = (KernelRegressor(**settings).fit(X, Y) for X in (rows, frame_of(rows)))
+    assert found.model_.columns == expected.model_.columns == tuple(rows)
+    np.testing.assert_array_equal(found.predict(frame_of(rows)), expected.predict(rows))
+    if kind == "numbers":
+        maps = [NystromFeatures(gamma=0.1, n_components=8).fit(X).transform(X) for X in (rows, frame_of(rows))]
+        assert maps[0].dtype == maps[1].dtype
+        np.testing.assert_array_equal(*maps)
 
 
 STRUCTURED = np.rec.fromrecords(NUMBERS.to_numpy().tolist(), names=list("abc"))

@@ -12,6 +12,7 @@ from dask.core import get_dependencies
 from dask.delayed import delayed
 from numpy.typing import NDArray
 
+from dkernel.data.arrow_streams import is_stream
 from dkernel.data.block import check_lengths, chunk_limit, cut_evenly, flatten
 from dkernel.data.collections.partitions import Partitions, make_arrays
 from dkernel.errors import DataError
@@ -29,9 +30,14 @@ def is_dask(value: Any) -> bool:
 
 
 def unwrap(values: Any) -> Any:
-    """The array of numpy or Dask that xarray holds, or one of numpy of another library of the array API."""
+    """The array that xarray holds, an array of another library as one of numpy, frames of Polars or Arrow as of pandas.
+
+    Anything else, streams too, is as it is.
+    """
     if hasattr(values, "dims") and hasattr(values, "coords"):
         values = values.data
+    if hasattr(values, "to_pandas") and not hasattr(values, "iloc") and not is_stream(values):
+        return values.to_pandas()
     if not hasattr(values, "__array_namespace__") or isinstance(values, np.ndarray) or hasattr(values, "tocsr"):
         return values
     try:

@@ -107,8 +107,6 @@ def as_rows(X: Any, names: Sequence[str] = (), *, objects: bool = False) -> Any:
         )
     if is_dask(X) or hasattr(X, "iloc") or hasattr(X, "tocsr"):
         return X
-    if hasattr(X, "to_pandas"):  # Polars, Arrow
-        return X.to_pandas()
     import pandas as pd
 
     try:

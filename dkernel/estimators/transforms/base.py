@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from dkernel.data import Source
-from dkernel.data.collections.dask_arrays import is_dask, refuse_parts
+from dkernel.data.collections.dask_arrays import is_dask, refuse_parts, unwrap
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import NamedParameters, check_parameters
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, content_key
@@ -47,7 +47,7 @@ class Unsupervised(NamedParameters):
         """
         check_parameters(self)
         refuse_parts(X)
-        self._learn(X)
+        self._learn(unwrap(X))
         return self
 
     def _learn(self, X: Any) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data import Source, from_arrays
-from dkernel.data.collections.dask_arrays import refuse_parts
+from dkernel.data.collections.dask_arrays import refuse_parts, unwrap
 from dkernel.data.collections.tables import stays_sparse
 from dkernel.errors import RecipeError
 from dkernel.estimators.parameters import KernelLike, LandmarksLike, Seed, check_parameters
@@ -184,7 +184,7 @@ class NystromFeatures(MapTransformer):
         recipe = self._recipe(features="nystrom", landmarks=word)
         if self.rank is not None and isinstance(recipe.n_components, int) and self.rank > recipe.n_components:
             raise RecipeError(f"rank={self.rank} is more than n_components={self.n_components}. Give no larger rank.")
-        refuse_parts(X)
+        refuse_parts(X := unwrap(X))
         source = make_source(self, X, dtype=choose_dtype(X))
         if word == "stratified" and y is not None and not isinstance(X, Source):
             X = check_table(self, X, objects=bool(source.objects))
