@@ -48,12 +48,12 @@ _CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\
 
 
 def escape_controls(text: str) -> str:
-    """The text without what changes a terminal or a page, or no file holds: control characters but for ends of lines.
+    r"""The text without what changes a terminal or a page, or no file holds: control characters but for ends of lines.
 
     Examples
     --------
-    >>> print(escape_controls("a name with \x1b[31m and \x00 in two\\nlines"))
-    a name with \\x1b[31m and \\x00 in two
+    >>> print(escape_controls("a name with \x1b[31m and \x00 in two\nlines"))
+    a name with \x1b[31m and \x00 in two
     lines
     """
     return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)

@@ -7,7 +7,7 @@ from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.encoded_columns import reading_arguments
 from dkernel.data.encoding.unseen import UnseenValues
 from dkernel.errors import DataError, UnsupportedError
-from dkernel.estimators.partial_fit import Partial, check_classes, read_blocks, sort_classes
+from dkernel.estimators.partial_fit import Partial, check_classes, explain_missing, read_blocks, sort_classes
 from dkernel.estimators.validation import check_table, facts_of_targets, make_source, parse_landmarks, refuse_reading
 from dkernel.inference.drift import find_drift, find_learned_drift, measure_moments, warn_of_learned
 from dkernel.model.local_settings import parse_settings
@@ -71,7 +71,7 @@ class BlockLearner:
         if source is None:
             return self
         if first and self.dtype == "auto":
-            with default_executor() as executor:
+            with default_executor() as executor, explain_missing():
                 source = settle_dtype(source, executor)
             recipe = recipe.replace(dtype=source.dtype)
         now = before

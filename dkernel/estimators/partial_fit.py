@@ -4,6 +4,7 @@ Scaling, gamma, landmarks and preconditioner are those of the first rows and sta
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -229,15 +230,20 @@ def check_classes(classes: Any, known: Classes) -> Classes:
     return known
 
 
+@contextmanager
+def explain_missing() -> Iterator[None]:
+    """Say of a missing value that `fit` takes it."""
+    try:
+        yield
+    except MissingValueError as error:
+        raise MissingValueError(f"{error} fit takes missing values, for it sees all rows before it starts.") from None
+
+
 def read_blocks(source: Source) -> Iterator[Block]:
     """The rows that count of the blocks of a source, one unit in memory at a time."""
     for unit in source.units:
-        try:
+        with explain_missing():
             (blocks,) = dask_compute(unit.task)
-        except MissingValueError as error:
-            raise MissingValueError(
-                f"{error} fit takes missing values, for it sees all rows before it starts."
-            ) from None
         for block in blocks:
             rows = block if block.weight is None else select_rows(block, np.flatnonzero(block.weight > 0))
             if len(rows.X):

@@ -107,6 +107,7 @@ def test_values_of_other_tools_are_no_values_here():
         "gaussian",
         "laplacian",
         "linear",
+        "sigma",
     }
 
 

@@ -230,7 +230,7 @@ def test_a_source_opened_by_its_rows(tmp_path):
 
 
 def dtype_of_a_fit(X, **columns):
-    X = pd.DataFrame(X) if columns else X
+    X = pd.DataFrame({"x": X[:, 0]}) if columns else X
     machine = KernelClassifier("gaussian", gamma=1.0, n_components=16, alpha=1e-4, local="none", scale="standard")
     return machine.fit(X.assign(**columns) if columns else X, np.arange(len(X)) % 2).model_.recipe.dtype
 

@@ -38,8 +38,8 @@ KINDS = {
     "Arrow, categories": (TEXT, lambda values: pa.array(values).dictionary_encode()),
     "Arrow, chunks": (TEXT, lambda values: pa.chunked_array([values])),
     "Polars": (TEXT, pl.Series),
-    "Decimal": ([3.0, 7.0], lambda values: list(map(Decimal, values))),
-    "a series of Decimal": ([3.0, 7.0], lambda values: pd.Series(list(map(Decimal, values)))),
+    "Decimal": ([3, 7], lambda values: list(map(Decimal, values))),
+    "a series of Decimal": ([3, 7], lambda values: pd.Series(list(map(Decimal, values)))),
     "Fraction": ([3.0, 7.0], lambda values: list(map(Fraction, values))),
 }
 

@@ -38,7 +38,9 @@ class Workers(SerialExecutor):
 @pytest.fixture
 def opened(tmp_path, monkeypatch):
     def by(own):
-        monkeypatch.setattr(opening, "_open", lambda paths, options: (opening.open_source(paths, **options), True))
+        monkeypatch.setattr(
+            opening, "_open", lambda paths, options: (opening.open_source(paths, **options), True, True)
+        )
         place = tmp_path / "rows.npy"
         return partial(open_files, [place], Workers(place, own), label="-1")
 

@@ -107,7 +107,8 @@ def from_arrays(
         formats = parse_formats(formats)
         request = ReadOptions(dtype=dtype, compute=compute, kernel=parsed, dates=dates, formats=formats, **as_asked)
         rows, encoding, notes = _encode(rows, names, request)
-    wide = {} if objects or asked != "auto" or hasattr(rows.X, "tocsr") else _wide_columns(given, encoding)
+    settled = objects or asked != "auto" or isinstance(columns, RangeNames) or hasattr(given, "tocsr")
+    wide = {} if settled else _wide_columns(given, encoding)
     return replace(
         rows.source(Layout(names or (), dtype, objects), encoding),
         wide=wide,

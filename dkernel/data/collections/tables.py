@@ -107,17 +107,18 @@ def as_rows(X: Any, names: Sequence[str] = (), *, objects: bool = False) -> Any:
         )
     if is_dask(X) or hasattr(X, "iloc") or hasattr(X, "tocsr"):
         return X
-    import pandas as pd
-
     try:
         values = X if isinstance(X, np.ndarray) else np.asarray(X)
     except (ValueError, TypeError, RuntimeError) as error:
         raise DataError(f"X is a {type(X).__name__}, of which numpy makes no array ({error}).") from None
+    # Numbers of an array of text are no numbers any more.
+    plain = values.ndim != 2 or not (names or values.dtype.kind in ("OU" if isinstance(X, list | tuple) else "O"))
+    if plain and not values.dtype.names:
+        return values
+    import pandas as pd
+
     if values.dtype.names:
         return pd.DataFrame(values)
-    # Numbers of an array of text are no numbers any more.
-    if values.ndim != 2 or not (names or values.dtype.kind in ("OU" if isinstance(X, list | tuple) else "O")):
-        return values
     frame = pd.DataFrame(X if isinstance(X, list | tuple) else values).infer_objects()
     if names:
         return frame.set_axis(list(names), axis=1) if frame.shape[1] == len(names) else frame
