@@ -46,6 +46,8 @@ class Loss(ABC):
     """True if its minimizer's scores stand for probabilities."""
     quadratic: ClassVar[bool] = False
     """True if the optimum solves linear equations."""
+    robust: ClassVar[bool] = False
+    """True if it is for rows far off: these may not widen the unit of its number, the deviation of the targets."""
     joint: ClassVar[bool] = False
     """True if the scores of a row count together, so that outputs cannot be solved for one by one."""
     needed: ClassVar[str] = ""

@@ -1,4 +1,7 @@
-"""Losses for numbers. Targets are centred and have standard deviation 1, the unit of the numbers that losses take."""
+"""Losses for numbers. Targets are centred and have deviation 1, the unit of the numbers that losses take.
+
+It is the standard deviation, and of a robust loss that of a normal law with the targets' quartiles.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -37,7 +40,7 @@ class Huber(Loss):
 
     Parameters
     ----------
-    delta : in standard deviations of the targets
+    delta : in deviations of the targets, by their quartiles
 
     Examples
     --------
@@ -51,6 +54,7 @@ class Huber(Loss):
     constant_curvature: ClassVar[bool] = True
     regresses: ClassVar[bool] = True
     classifies: ClassVar[bool] = False
+    robust: ClassVar[bool] = True
     needed: ClassVar[str] = "above 0"
 
     def is_valid(self) -> bool:
@@ -70,7 +74,7 @@ class EpsilonInsensitive(Loss):
 
     Parameters
     ----------
-    epsilon : in standard deviations of the targets
+    epsilon : in deviations of the targets, by their quartiles
 
     Examples
     --------
@@ -86,6 +90,7 @@ class EpsilonInsensitive(Loss):
     classifies: ClassVar[bool] = False
     smooth: ClassVar[bool] = False
     boxed: ClassVar[bool] = True
+    robust: ClassVar[bool] = True
     needed: ClassVar[str] = "of at least 0"
 
     def is_valid(self) -> bool:

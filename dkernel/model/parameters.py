@@ -110,7 +110,7 @@ class Parameters:
         'Loss; "auto" is by the task and the classes. For numbers it is "squared", for classes "squared_hinge", or of '
         'few rows of several classes "softmax" with a linear kernel, where that has fewer wrong labels. "softmax" sees '
         'all classes at once. Numbers may stand behind "huber(1.35)", "epsilon_insensitive(0.1)" and "quantile(0.5)", '
-        "those of the first two in standard deviations of the target.",
+        "those of the first two in deviations of the target, by its quartiles.",
         loss_text,
         words=("auto", *_OF_CLASSES, "squared", *_OF_NUMBERS),
         of_task={

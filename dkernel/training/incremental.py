@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.features import NystromMap, Scaling
-from dkernel.losses.losses import parse_loss
+from dkernel.losses.losses import Loss, parse_loss
 from dkernel.model.model import Model, ScaledComponents
 from dkernel.model.recipe import Recipe, SettledRecipe
 from dkernel.numerics.array_types import F64
@@ -32,7 +32,7 @@ from dkernel.solvers.reservoir_split import ReservoirSplit, select_rows
 from dkernel.solvers.sgd_round import PSGD, SGD, SGDHeads
 from dkernel.solvers.sgd_setup import prepare
 from dkernel.solvers.sizes import LEVERAGE_ROWS, MOST_SAMPLE
-from dkernel.solvers.targets import Targets
+from dkernel.solvers.targets import Targets, center_robustly
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.execution.versions import versions
 from dkernel.streaming.kept_block import KeptBlock, cut_rows
@@ -70,7 +70,7 @@ def start_stream(model: Model, block: Block, counts: Mapping[Any, float], rows: 
     assert block.y is not None
     targets = Targets(model.classes)
     if model.classes is None:
-        targets = _center(block.y.astype(np.float64), block.weight)
+        targets = _center(block.y.astype(np.float64), block.weight, model.loss)
     objective = Objective(ScaledComponents(model.scaling, model.map), model.loss, targets, seed=model.recipe.seed)
     objective = weight_classes(objective, model, counts)
     coordinates = model.map.coordinates()
@@ -169,15 +169,16 @@ def with_classes(model: Model, classes: NDArray[Any]) -> Model:
     )
 
 
-def _center(y: F64, weight: F64 | None) -> Targets:
+def _center(y: F64, weight: F64 | None, loss: Loss) -> Targets:
     """Return the targets of a regression, each centred and scaled by these rows."""
+    center = np.average(y, axis=0, weights=weight)
+    width = np.sqrt(np.average((y - center) ** 2, axis=0, weights=weight))
+    targets = Targets(None, None, center, np.where(width > 0, width, 1.0))
+    if loss.robust:
+        targets = center_robustly(targets, y, weight)
     if y.ndim == 1:
-        center = np.average(y, weights=weight)
-        width = float(np.sqrt(np.average((y - center) ** 2, weights=weight)))
-        return Targets(None, None, float(center), width or 1.0)
-    centers = np.average(y, axis=0, weights=weight)
-    widths = np.sqrt(np.average((y - centers) ** 2, axis=0, weights=weight))
-    return Targets(None, None, centers, np.where(widths > 0, widths, 1.0))
+        targets = replace(targets, center=float(targets.center), width=float(targets.width))
+    return targets
 
 
 def weight_classes(objective: Objective, model: Model, counts: Mapping[Any, float]) -> Objective:

@@ -5,6 +5,7 @@ import pytest
 import scipy.optimize
 from sklearn.linear_model import LogisticRegression, QuantileRegressor
 
+from dkernel import KernelRegressor
 from dkernel.data import from_arrays
 from dkernel.errors import UnsupportedError
 from dkernel.inference.evaluate import evaluate_model
@@ -71,13 +72,24 @@ def test_a_quantile_is_that_of_scikit_learn_on_the_same_features(q):
     assert np.mean(y < model.predict(X)) == pytest.approx(q, abs=0.03)
 
 
-def test_far_rows_pull_a_huber_fit_little():
+def spoil(y):
+    return np.where(np.arange(len(y)) % 20 == 0, y + 500.0, y)
+
+
+@pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive"])
+@pytest.mark.parametrize("solver", ["exact", "psgd", "partial_fit"])
+def test_far_rows_do_not_widen_the_unit_of_a_robust_loss(loss, solver):
+    """The unit is that of most rows, by whatever door they come in and in any unit of the label."""
     X, y = waves(3000)
-    spoilt = y.copy()
-    spoilt[::20] += 500.0
-    clean = {name: fit(X, spoilt, loss=name).predict(X) for name in ("squared", "huber(0.1)")}
-    wrong = {name: np.sqrt(np.mean((found - y) ** 2)) for name, found in clean.items()}
-    assert wrong["huber(0.1)"] < 0.5 * wrong["squared"]
+    settings = {"gamma": 0.3, "alpha": 1e-4, "n_components": 100, "loss": loss, "scale": "standard"}
+
+    def error(spoilt, unit=1.0):
+        machine = KernelRegressor("gaussian", solver=solver.replace("partial_fit", "psgd"), **settings)
+        (machine.partial_fit if solver == "partial_fit" else machine.fit)(X, unit * (spoil(y) if spoilt else y))
+        return np.sqrt(np.mean((machine.predict(X) / unit - y) ** 2))
+
+    assert error(True) < 1.1 * error(False)
+    assert error(True, 2.0**30) == pytest.approx(error(True), rel=1e-3)
 
 
 def test_softmax_is_that_of_scikit_learn_on_the_same_features():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.stats
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.preprocessing import KernelCenterer
 
@@ -105,11 +106,13 @@ def test_lbfgs_finds_the_optimum_of_smooth_losses(loss):
     order = np.argsort(y, kind="stable")
     X, y = X[order], y[order]
     result = fit(source_of(X, y, UNITS), solver="lbfgs", loss=loss, dtype="float64")
-    model, T = result.model, (y - y.mean()) / y.std() if regresses else 2.0 * y - 1
+    model, T = result.model, 2.0 * y - 1
     assert result.model.facts["solver"]["converged"]
     F = features(model, X)
     if regresses:  # the reference knows the usual number alone, and that is a matter of units
-        T, ours = T * 1.35 / 0.5, (scores(model, X) - y.mean()) / y.std() * 1.35 / 0.5
+        low, middle, high = np.quantile(y, [0.25, 0.5, 0.75], method="inverted_cdf")
+        unit = 0.5 / 1.35 * (high - low) / (2 * scipy.stats.norm.ppf(0.75))
+        T, ours = (y - middle) / unit, (scores(model, X) - middle) / unit
         w, b = optimum(F, T[:, None], "huber", ALPHA)
     else:
         ours = scores(model, X)
