@@ -177,7 +177,7 @@ def truths(at: Doors) -> None:
 @bad("numbers with commas", BOTH, "'1,5' and '1,234' are refused with the remedies, or text that was named")
 def commas(at: Doors) -> None:
     made = one(with_column(s=[f"{i},5" for i in range(ROWS)]), ".csv")
-    at.train_refuses(made, "column 's': numbers such as '")
+    at.train_refuses(made, "column 's': numbers such as '100,5'. Add --formats 's=1234,5'. (Or --exclude s.)")
     at.trains(made, "--categorical", "s")
     assert "identifiers  s" in at.said
 
@@ -244,7 +244,7 @@ def no_date(at: Doors) -> None:
 def durations(at: Doors) -> None:
     assert at.trains(arrow(s=pd.to_timedelta(np.arange(ROWS), "m"))).encoding.columns[-1].kind == "duration"
     clock = [f"{i % 24:02}:30:00" for i in range(ROWS)]
-    assert at.trains(one(with_column(s=clock), ".csv")).encoding.columns[-1].kind == "time"
+    assert at.trains(one(with_column(s=clock), ".csv")).encoding.columns[-1].kind == "date"
 
 
 @bad("decimals", HANDLED, "numbers")
