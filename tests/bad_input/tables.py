@@ -244,7 +244,7 @@ def no_date(at: Doors) -> None:
 def durations(at: Doors) -> None:
     assert at.trains(arrow(s=pd.to_timedelta(np.arange(ROWS), "m"))).encoding.columns[-1].kind == "duration"
     clock = [f"{i % 24:02}:30:00" for i in range(ROWS)]
-    assert at.trains(one(with_column(s=clock), ".csv")).encoding.columns[-1].kind == "date"
+    assert at.trains(one(with_column(s=clock), ".csv")).encoding.columns[-1].kind == "time"
 
 
 @bad("decimals", HANDLED, "numbers")

@@ -181,7 +181,7 @@ def test_a_column_that_is_wholly_unknown_is_told_of_with_quiet_too(run_to):
 def test_dates_are_no_numbers_and_numbers_no_dates(run_to):
     run_to("train", "train.parquet", "--label", "y", "--out", "m", *FIXED)
     new = mixed(100, 2)
-    numbers, dates = "floating-point numbers", "dates"
+    numbers, dates = "floating-point numbers", "dates or times"
     since = new["when"] - new["when"].min()
     cases = (
         ("x", new["when"], dates),
