@@ -132,10 +132,7 @@ def text_of_bytes(column: Any) -> Any:
 
 
 @contextmanager
-def open_parquet(path: str | os.PathLike[str], unit: str = "us") -> Iterator[pq.ParquetFile]:
-    """A Parquet file of a mounted file system. Its name may be any bytes; Arrow alone takes UTF-8 only.
-
-    INT96 timestamps are read in this unit. In nanoseconds those outside the years 1677 to 2262 would be other dates.
-    """
-    with pa.OSFile(os.fsencode(path)) as stream, pq.ParquetFile(stream, coerce_int96_timestamp_unit=unit) as file:
+def open_parquet(path: str | os.PathLike[str]) -> Iterator[pq.ParquetFile]:
+    """A Parquet file that dkernel wrote. Its name may be any bytes; Arrow alone takes UTF-8 only."""
+    with pa.OSFile(os.fsencode(path)) as stream, pq.ParquetFile(stream) as file:
         yield file

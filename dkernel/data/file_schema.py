@@ -270,14 +270,6 @@ def _divide_steps(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[i
     return parts
 
 
-def first_part(table: FileSchema, rows: int) -> FilePart:
-    """The smallest part with the first `rows` rows, or with what can be read alone."""
-    if isinstance(table.steps, int):
-        return _divide_even(replace(table, rows=min(table.rows, max(table.steps, rows))), table.steps, rows)[0][0]
-    first = next(i for i, n in enumerate(table.steps) if n)
-    return _part(table, first, first + 1, 0, table.steps[first])
-
-
 def part_of_no_rows(table: FileSchema) -> FilePart:
     """What is read of a file where no file has any rows: its columns."""
     begin = table.marks[0] if table.marks else 0

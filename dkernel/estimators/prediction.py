@@ -87,7 +87,7 @@ class Inputs:
         """The block of some rows, and the values that training never saw."""
         if self.encoding is None:
             return self.layout.block(matrix(X, self.layout.array_dtype), describe), UnseenValues()
-        if self.plain and not self.encoding.formats:
+        if self.plain:
             table = dense(matrix(X, self.layout.dtype))
         else:
             table = to_table(X, self.layout.columns, self.encoding.kinds, self.encoding.formats)

@@ -49,7 +49,7 @@ BUCKETS = 32  # for values that are rare, which have little to say each
 
 @dataclass(frozen=True)
 class NumberCount:
-    """Rows with a number, their smallest and largest, and rows without.
+    """Rows with a number, their smallest, and rows without.
 
     `zones` says of times whether some have a zone and whether some have none; `common` counts the values as far as
     MOST_VALUES go; `weight` is the sum of the weights, `total` that of the numbers times their weights.
@@ -59,7 +59,6 @@ class NumberCount:
     weight: ExactSums = field(default_factory=lambda: ExactSums.of([], ()))
     total: ExactSums = field(default_factory=lambda: ExactSums.of([], ()))
     low: float = np.inf
-    high: float = -np.inf
     missing: float = 0
     common: Mapping[float, float] = field(default_factory=dict)
     zones: frozenset[bool] = frozenset()
@@ -83,12 +82,12 @@ class NumberCount:
         x = values.astype(np.float64)
         weights = ExactSums.of([(np.ones(1) * len(x) if weight is None else weight, None)], ())
         total = ExactSums.of([(each, None) for each in exact_product(x, weight)], ())
-        low, high = (float(x.min()), float(x.max())) if len(x) else (np.inf, -np.inf)
+        low = float(x.min()) if len(x) else np.inf
         common = _common(values, copies) if counted else {}
         zone = find_zone(column) if len(x) else None
         zones = frozenset(() if zone is None else (zone,))
         n = float(len(x) if copies is None else copies.sum())
-        return cls(n, weights, total, low, high, missing, common, zones)
+        return cls(n, weights, total, low, missing, common, zones)
 
     def merge(self, other: "NumberCount") -> "NumberCount":
         return NumberCount(
@@ -96,7 +95,6 @@ class NumberCount:
             self.weight.merge(other.weight),
             self.total.merge(other.total),
             min(self.low, other.low),
-            max(self.high, other.high),
             self.missing + other.missing,
             _keep_frequent(_add(self.common, other.common)),
             self.zones | other.zones,
@@ -347,7 +345,7 @@ class TableCounts:
         ----------
         missing : "indicator", "mean" or "error"
         dates : "seconds", or "calendar" for inputs of the year, month, weekday and hour beside them
-        formats : of dates that are text
+        formats : of dates and numbers that are texts
         """
         made: list[NumberColumn | CategoryColumn] = []
         coded = "category" in kinds.values()  # a table of numbers alone keeps its width
