@@ -174,7 +174,7 @@ class Model:
         """Column -> what training saw of it; None of sparse rows, of objects, and where nobody kept it."""
         if "schema" not in self.facts:
             return None
-        return make_schema(self.encoding or Encoding.of_means(self.columns, self.scaling.shift), self.facts["schema"])
+        return make_schema(self.columns, self.encoding, self.facts["schema"])
 
     @cached_property
     def training_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:

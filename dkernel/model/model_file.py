@@ -180,11 +180,10 @@ def _read_parts(file: BinaryIO, file_name: str) -> dict[str, Any]:
 
 def schema_in(document: Mapping[str, Any]) -> dict[str, ColumnSchema]:
     """Column -> what training saw of it, from the document of a file; empty where it was not kept."""
-    columns, facts = document["columns"], document["facts"]
-    if "schema" not in facts:
+    if "schema" not in document["facts"]:
         return {}
-    means = Encoding.of_means(columns, np.zeros(len(columns)))
-    return make_schema(Encoding.from_json(document["encoding"]) if "encoding" in document else means, facts["schema"])
+    encoding = Encoding.from_json(document["encoding"]) if "encoding" in document else None
+    return make_schema(document["columns"], encoding, document["facts"]["schema"])
 
 
 def _no_model(file_name: str, why: str) -> ModelFileError:
