@@ -142,8 +142,9 @@ def open_source(
     dates : {"calendar", "seconds"}, default="calendar"
         Inputs of dates: seconds, year, month, weekday and hour, or the seconds alone.
     formats : dict, default=None
-        Column -> how its dates are written, as of strptime: {"day": "%d.%m.%Y"}. Such a column of text, or of numbers
-        as 20241231, holds dates; "ISO8601" is the format of a CSV's. A model knows the format of its columns.
+        Column -> how its values are written: dates as of strptime, {"day": "%d.%m.%Y"}, numbers by an example,
+        {"pay": "$1,234.5"}. Such a column of text, or of numbers as 20241231, holds dates or numbers; "ISO8601" is
+        the format of a CSV's dates. A model knows the format of its columns.
     label_as : {"auto", "classes", "numbers", "text"} or sequence, default="auto"
         Type of a label of CSV files and of names of folders, and of whole numbers in some files. Numbers are numbers,
         but where texts differ, as 007 and 7, 1.50 and 1.5, and the numbers do not: with "auto" whole numbers are then

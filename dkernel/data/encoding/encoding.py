@@ -53,7 +53,7 @@ class Encoding:
 
     @property
     def formats(self) -> dict[str, str]:
-        """Column -> the format of its texts, of dates that are not in ISO 8601."""
+        """Column -> the format of its texts, of numbers and of dates that are not in ISO 8601."""
         return {c.name: c.form for c in self.columns if isinstance(c, NumberColumn) and c.form}
 
     @property
