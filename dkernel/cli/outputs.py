@@ -36,14 +36,13 @@ def check_outputs() -> None:
 
 def _check_name(option: str, path: str) -> None:
     """Refuse a name that the file system does not take, a device, and an address of no file or with a key."""
-    from dkernel.data.store import explain_address, is_url
+    from dkernel.data.store import check_address, is_url
     from dkernel.data.writers.atomic import check_no_device
     from dkernel.errors import DataError
 
     try:
         if is_url(path):
-            with explain_address(path):
-                return
+            check_address(path)
         else:
             check_no_device(path)
             os.lstat(path)

@@ -408,15 +408,14 @@ def open_filesystem(
     return system, str(path)
 
 
-@contextlib.contextmanager
-def explain_address(url: str, kind: type[DKernelError] = UnsupportedError) -> Iterator[None]:
-    """Refuse a URL that no file system takes, by an error of this kind, of files in an archive, or with a key.
+def check_address(url: str, kind: type[DKernelError] = UnsupportedError) -> None:
+    """Refuse a URL with a key, and by an error of this kind one of files in an archive.
 
     Examples
     --------
-    >>> locate("s3://KEY:SECRET@bucket/m.st")[0].names()
+    >>> check_address("s3://KEY:SECRET@bucket/m.st")
     Traceback (most recent call last):
-    dkernel.errors.DataError: s3://***@bucket: the address of a bucket holds no credentials. Give them ...
+    dkernel.errors.DataError: s3://***@bucket/m.st: the address of a bucket holds no credentials. Give them ...
     """
     if _KEYS.search(url):
         raise DataError(
@@ -425,6 +424,12 @@ def explain_address(url: str, kind: type[DKernelError] = UnsupportedError) -> It
         )
     if _ARCHIVE.search(url):
         raise kind(f"{url}: this is an address in an archive: unpack it, and name the files in it.")
+
+
+@contextlib.contextmanager
+def explain_address(url: str, kind: type[DKernelError] = UnsupportedError) -> Iterator[None]:
+    """Refuse a URL as `check_address` does, and one that no file system takes, by an error of this kind."""
+    check_address(url, kind)
     try:
         yield
     except ImportError as error:
