@@ -126,6 +126,7 @@ FACTS: Mapping[str, Kind] = {
     ),
     "span": _list_of(_list_of(_is_number)),
     "survey": _table(mean=_list_of(_is_number), deviation=_list_of(_is_number)),
+    "targets": _list_of(_is_text),
     "updates": _is_count,
     "versions": _table(_is_text),
     "weight": _is_text,

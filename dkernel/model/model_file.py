@@ -356,6 +356,8 @@ def _check_shapes(model: Model, file_name: str) -> None:
     ordered = span.shape == (2, outputs) and span.dtype == np.float64 and bool((span[0] <= span[1]).all())
     if not ordered or (model.classes is not None and "span" in model.facts):
         raise _no_model(file_name, f"its span of labels is none of {outputs} target(s).")
+    if len(model.facts.get("targets", range(outputs))) != outputs:
+        raise _no_model(file_name, f"its names of targets are not {outputs}.")
     variance = model.variance
     if variance is not None and (model.classes is not None or not variance.fits(model.map.n_components, outputs)):
         raise _no_model(file_name, "its variance is none of this map.")

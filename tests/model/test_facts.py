@@ -4,6 +4,7 @@ import copy
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,8 @@ def draw(kind):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 3))
     y = X[:, 0] * X[:, 1]
+    if kind == "two targets":
+        return X, pd.DataFrame({"u": y, "v": X[:, 2]})
     return X, y if kind == "regression" else np.digitize(y, [-0.3, 0.3])
 
 
@@ -30,6 +33,7 @@ MACHINES = {
     "regression": lambda: dkernel.KernelRegressor(
         "gaussian", solver="normal", n_components=16, local="grids(n_grids=4)"
     ).fit(*draw("regression")),
+    "two targets": lambda: dkernel.KernelRegressor("gaussian", n_components=16, local="none").fit(*draw("two targets")),
     "one class": lambda: dkernel.OneClassSVM(n_components=16).fit(draw("classes")[0]),
 }
 
@@ -106,6 +110,7 @@ def test_every_fact_of_a_fit_has_its_kind(parts):
         ({"counts": [1, 2, 3, 4]}, "other than its 3 classes"),
         ({"holdout": {"loss": 0.5}}, "'holdout' is"),
         ({"nu": 0.5}, "'nu' stands alone"),
+        ({"targets": ["u", 5]}, "'targets' is"),
         ({"newer": [[[[[[[[[1]]]]]]]]]}, "'newer' is"),
     ],
 )
