@@ -55,7 +55,7 @@ class Commas:
         }
 
     def add(self, block: bytes, ends: NDArray[np.int64], header: Header) -> None:
-        """Look at the next rows of the file, which end at `ends`: the first tell of most columns."""
+        """Look at the next rows of the file, which end at `ends`; the first of them settle most columns."""
         cut = int(ends[min(len(ends), _FIRST_ROWS) - 1])
         for rows in (block[:cut], block[cut:]):
             known = self._passed_over.union(*self._settled.values())
@@ -67,19 +67,20 @@ class Commas:
         texts = dict.fromkeys(names, pa.string())
         try:
             table = parse_rows(rows, header, names, texts)
-        except pa.ArrowInvalid:  # the other rows are told of where their columns are read
+        except pa.ArrowInvalid:  # a reader of the columns refuses the other rows
             table = parse_rows(well_formed_rows(rows, header), header, names, texts)
         for name, column in zip(names, table.columns, strict=True):
             for sign in (",", "."):
                 self._look(name, column, sign)
 
     def _look(self, name: str, column: pa.ChunkedArray, sign: str) -> None:
+        """Note whether this sign stands before the fractions of a column, or may stand between its thousands."""
         dot = rf"\{sign}"
         texts = pc.utf8_trim_whitespace(column.filter(pc.match_substring(column, sign)))
         numbers = texts.filter(pc.match_substring_regex(texts, rf"^[-+]?[0-9]*{dot}[0-9]*([eE][-+]?[0-9]+)?$"))
         if not len(texts):
             return
-        if 2 * len(numbers) <= len(texts) or (sign == "," and self._has_thousands(texts)):
+        if 2 * len(numbers) <= len(texts) or (sign == "," and _has_thousands(texts)):
             if sign == ",":
                 self._passed_over.add(name)
                 self._either[","].pop(name, None)
@@ -90,7 +91,8 @@ class Commas:
         else:
             self._settled[sign].add(name)
 
-    def _has_thousands(self, texts: pa.ChunkedArray) -> bool:
-        """True if a number has commas between thousands without doubt: the texts are then told of as what they are."""
-        several = r"^[-+]?[1-9][0-9]{0,2}(,[0-9]{3}){2,}(\.[0-9]*)?$|^[-+]?[1-9][0-9]{0,2}(,[0-9]{3})+\.[0-9]*$"
-        return bool(pc.any(pc.match_substring_regex(texts, several)).as_py())
+
+def _has_thousands(texts: pa.ChunkedArray) -> bool:
+    """True if one of the texts can only be a number with commas between thousands, as 1,234,567 and 1,234.5."""
+    several = r"^[-+]?[1-9][0-9]{0,2}(,[0-9]{3}){2,}(\.[0-9]*)?$|^[-+]?[1-9][0-9]{0,2}(,[0-9]{3})+\.[0-9]*$"
+    return bool(pc.any(pc.match_substring_regex(texts, several)).as_py())

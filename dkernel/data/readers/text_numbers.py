@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 _BLANKS, _APOSTROPHES, _MINUS = " \u00a0\u202f", "'\u2019", "\u2212"
 _SIGN = f"[-+{_MINUS}]?"
-_WRITTEN_SO = re.compile(
+_NUMBER_WITH_UNIT = re.compile(
     rf"\(?{_SIGN}(?P<before>[^\d\0.,()+-]*?){_SIGN}(?P<number>[.,]?\d(?:[\d.,_{_BLANKS}{_APOSTROPHES}]*\d)?)"
     r"(?P<after>[^\d\0.,()+-]*?)\)?",
     re.ASCII,
@@ -79,7 +79,7 @@ def read_example(example: str) -> NumberForm | None:
     >>> read_example("1,234"), read_example("12,34,567"), read_example("7 kg").after
     (None, None, 'kg')
     """
-    match = _WRITTEN_SO.fullmatch(example.strip())
+    match = _NUMBER_WITH_UNIT.fullmatch(example.strip())
     if match is None:
         return None
     number = match["number"]
@@ -104,7 +104,7 @@ def suggest_examples(words: Sequence[str]) -> list[str]:
     [['1,234.5'], ['1234,5 kg', '1,234.5 kg'], []]
     """
     texts = pa.array(words, pa.string())
-    match = next(filter(None, (_WRITTEN_SO.fullmatch(word.strip()) for word in words)), None)
+    match = next(filter(None, (_NUMBER_WITH_UNIT.fullmatch(word.strip()) for word in words)), None)
     before, after = ("", "") if match is None else (match["before"], match["after"])
     found: dict[str, str] = {}
     for number in (f"1{sign}234{dot}5" for sign in ("", ",", ".", " ", "'", "_") for dot in ".," if sign != dot):
