@@ -19,11 +19,11 @@ from dkernel.data.column_types import BOOL, EMPTY, INT, has_more_digits
 from dkernel.data.compute import dask_compute
 from dkernel.data.encoded_columns import learn_encoding, with_numbers
 from dkernel.data.encoding import Encoding
+from dkernel.data.encoding.text_dates import parse_formats
 from dkernel.data.file_parts import count_part, format_module, read_unit
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, part_of_no_rows
 from dkernel.data.paths import FORMATS, File, expand, split_ending
 from dkernel.data.readers.folder_keys import parse_keys, with_folder_keys
-from dkernel.data.readers.text_dates import parse_formats
 from dkernel.data.refused_columns import collect_refusals
 from dkernel.data.scratch import Scratch, unpack_all
 from dkernel.data.source import Source, Unit

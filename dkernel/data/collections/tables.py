@@ -33,7 +33,7 @@ from dkernel.data.column_types import (
     name_type,
 )
 from dkernel.data.encoding.tables import code_column, column_numbers
-from dkernel.data.readers.text_dates import is_number_format, values_of_texts
+from dkernel.data.encoding.text_dates import is_number_format, values_of_texts
 from dkernel.errors import DataError
 from dkernel.numerics.rows import fill_masked, stored_arrays
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide

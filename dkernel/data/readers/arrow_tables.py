@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from dkernel.data.arrow import code_values, column_array, look_up, text_of_bytes
 from dkernel.data.block import UncheckedBlock, check_text, fits_label, too_large
 from dkernel.data.column_types import INT, NUMBERS, TEXT, column_type, is_bytes, label_type
+from dkernel.data.encoding.text_dates import values_of_texts
 from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.csv_fields import is_utf8
-from dkernel.data.readers.text_dates import values_of_texts
 from dkernel.errors import DataError, MissingLabelError, MissingValueError
 from dkernel.numerics.validation import RowDescriber
 

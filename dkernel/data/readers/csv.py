@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dkernel.data.block import UncheckedBlock
+from dkernel.data.encoding.text_dates import find_wrong_texts, without_words
 from dkernel.data.encoding.words import NULL_NUMBERS, NULLS
 from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import File
@@ -16,7 +17,6 @@ from dkernel.data.readers.arrow_tables import WITHOUT_THEM, raw_of_table, with_c
 from dkernel.data.readers.csv_fields import parse_rows, read_types, split_fields
 from dkernel.data.readers.csv_refusals import CheckColumn, explain_parse, no_text, no_values, refuse_fields
 from dkernel.data.readers.csv_schema import read_schema as read_schema
-from dkernel.data.readers.text_dates import find_wrong_texts, without_words
 from dkernel.data.readers.text_rows import Lines
 from dkernel.data.rejected_rows import RejectedRow
 from dkernel.errors import MissingLabelError

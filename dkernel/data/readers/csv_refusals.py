@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dkernel.data.encoding.text_numbers import NumberForm
 from dkernel.data.readers.arrow_tables import code_texts
 from dkernel.data.readers.csv_fields import PLAIN_NUMBER, Fields, Header, is_utf8, parse_rows, split_fields
-from dkernel.data.readers.text_numbers import NumberForm
 from dkernel.data.refused_columns import RefusedColumnsError
 from dkernel.data.rejected_rows import RejectedRow
 from dkernel.errors import DataError

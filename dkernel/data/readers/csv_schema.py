@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from dkernel.data.column_types import EMPTY, OTHER, TEXT, TIMES, column_type, is_bytes, join_types
 from dkernel.data.encoding.notation import NOTATION, find_example, find_meaning, is_date, is_plain
+from dkernel.data.encoding.text_numbers import NumberForm, read_example
 from dkernel.data.encoding.words import NULL_NUMBERS, NULLS, kinds_in
 from dkernel.data.file_schema import FileSchema, ReadOptions
 from dkernel.data.object_columns import known_numbers
@@ -20,7 +21,6 @@ from dkernel.data.paths import File
 from dkernel.data.readers.csv_fields import PLAIN_NUMBER, TYPES, Header, parse_rows, well_formed_rows
 from dkernel.data.readers.csv_refusals import explain_parse
 from dkernel.data.readers.decimal_commas import Commas
-from dkernel.data.readers.text_numbers import NumberForm, read_example
 from dkernel.data.readers.text_rows import Steps, line_ends, row_blocks, row_ends
 from dkernel.errors import DataError
 from dkernel.numerics.tiling import PIECE_ROWS

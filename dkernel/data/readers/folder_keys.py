@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.column_types import TEXT
+from dkernel.data.encoding.text_dates import values_of_texts
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions
 from dkernel.data.readers.csv_schema import kind_of_label, label_kind
-from dkernel.data.readers.text_dates import values_of_texts
 from dkernel.errors import DataError, DKernelWarning
 
 NULL = "__HIVE_DEFAULT_PARTITION__"

@@ -14,10 +14,10 @@ from dkernel.data.arrow import column_array, look_up, pick_rows
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.column_types import column_type
 from dkernel.data.damage import explain_damage
+from dkernel.data.encoding.text_dates import as_texts, find_wrong_texts
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import bytes_in, raw_of_table, rows_without_text, texts_with_form
-from dkernel.data.readers.text_dates import as_texts, find_wrong_texts
 from dkernel.data.rejected_rows import RejectedRow
 from dkernel.errors import DataError
 from dkernel.numerics.validation import RowDescriber

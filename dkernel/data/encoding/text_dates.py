@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from dkernel.data.arrow import look_up
 from dkernel.data.column_types import DURATION, TEXT
+from dkernel.data.encoding.text_numbers import read_example
 from dkernel.data.encoding.words import DAYS_AND_CLOCK, NULL_NUMBERS, arrow_kind, to_words
-from dkernel.data.readers.text_numbers import read_example
 from dkernel.errors import DataError, RecipeError
 from dkernel.numerics.validation import RowDescriber
 
