@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dkernel.data.block import cut_evenly
-from dkernel.data.column_types import DURATION, TIMES
+from dkernel.data.column_types import TIMES
 from dkernel.data.encoding import Encoding
 from dkernel.data.paths import File
 from dkernel.kernels import Kernel
@@ -197,9 +197,9 @@ class ReadColumns:
         return self.encoded is not None and self.encoded.get(name) in TIMES
 
     def form_of(self, name: str) -> str:
-        """The format of texts that are dates or numbers, "" where dates are ISO 8601; DURATION of a duration."""
-        duration = self.encoded is not None and self.encoded.get(name) == DURATION
-        return DURATION if duration else self.formats.get(name, "")
+        """The format of texts that are times or numbers; the kind of times that have the usual one."""
+        kind = (self.encoded or {}).get(name, "")
+        return self.formats.get(name) or (kind if kind in TIMES else "")
 
     @property
     def names(self) -> tuple[str, ...]:

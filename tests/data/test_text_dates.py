@@ -1,4 +1,4 @@
-"""Dates and durations that are stored as text, for a model that knows the column as such: the answers are the same."""
+"""Dates, times of day and durations that are stored as text, for a model that knows the column as such: the answers are the same."""
 
 import dask.dataframe as dd
 import numpy as np
@@ -14,11 +14,14 @@ WHEN = pd.Series(pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 87
 FRAME = pd.DataFrame({"when": WHEN, "x": rng.normal(size=300)})
 DATES = FRAME.assign(when=WHEN.where(FRAME.x < 2))
 LASTS = FRAME.assign(when=pd.to_timedelta(rng.integers(-90_000, 900_000, 300), "s").where(FRAME.x < 2))
-ROWS = {"a date or time": DATES, "a duration": LASTS}
+TIMES = FRAME.assign(when=WHEN.dt.time.where(FRAME.x < 2, None))
+ROWS = {"a date or time": DATES, "a duration": LASTS, "a time of day": TIMES}
 TEXTS = {
     "a date or time": DATES.assign(when=DATES.when.dt.strftime("%Y-%m-%d %H:%M").fillna("NaT")),
     "a duration": LASTS.assign(when=[str(value) if value == value else "" for value in LASTS.when]),
+    "a time of day": TIMES.assign(when=[value.isoformat() if value else "" for value in TIMES.when]),
 }
+ANOTHER = {"a date or time": "10:30", "a duration": "10:30", "a time of day": "2024-01-05"}
 FORMS = {
     "text": lambda text: text,
     "objects": lambda text: text.astype({"when": object}),
@@ -36,7 +39,7 @@ def kind(request):
 
 @pytest.fixture(scope="module")
 def machine(kind):
-    y = np.sin(ROWS[kind].when.rank().fillna(0) / 30) + FRAME.x
+    y = np.sin(WHEN.rank() / 30) + FRAME.x
     return dkernel.KernelRegressor("gaussian", n_components=64, local="none").fit(ROWS[kind], y)
 
 
@@ -49,8 +52,9 @@ def with_word(kind, word):
     return TEXTS[kind].assign(when=TEXTS[kind].when.mask(FRAME.index == 7, word))
 
 
-@pytest.mark.parametrize("word", ["08.07.2023", "noon"])
+@pytest.mark.parametrize("word", ["08.07.2023", "noon", "another"])
 def test_another_word_is_refused_with_its_row(word, kind, machine):
+    word = ANOTHER.get(kind) if word == "another" else word
     with pytest.raises(DataError, match=f"row 7 of X, column 'when': '{word}' is not {kind}"):
         machine.predict(with_word(kind, word))
 

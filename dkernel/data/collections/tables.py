@@ -17,7 +17,6 @@ from dkernel.data.arrow_streams import is_stream
 from dkernel.data.collections.dask_arrays import dense, is_dask, refuse_parts, unwrap
 from dkernel.data.column_types import (
     COLUMN_TYPES,
-    DURATION,
     EMPTY,
     FLOAT,
     NUMBERS,
@@ -365,9 +364,8 @@ def _in_kind(array: pa.Array, name: str, kind: str, form: str = "") -> pa.Array:
     found = column_type(array.type)
     if found in FITTING[kind]:
         return array
-    form = DURATION if kind == DURATION else form
     if (found == TEXT and is_number_format(form)) or (kind in TIMES and (found == TEXT or (form and found in NUMBERS))):
-        return values_of_texts(array, name, "row {} of X".format, form)
+        return values_of_texts(array, name, "row {} of X".format, form or kind)
     if array.null_count < len(array):
         raise explain_other_kind(name, array.drop_null()[0].as_py(), kind)
     return pa.nulls(len(array))

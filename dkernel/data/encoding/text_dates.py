@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dkernel.data.arrow import look_up
-from dkernel.data.column_types import DURATION, TEXT
+from dkernel.data.column_types import DATE, DURATION, TEXT, TIME
 from dkernel.data.encoding.text_numbers import read_example
 from dkernel.data.encoding.words import DAYS_AND_CLOCK, NULL_NUMBERS, arrow_kind, to_words
 from dkernel.errors import DataError, RecipeError
@@ -73,10 +73,10 @@ def is_number_format(form: str) -> bool:
 
     Examples
     --------
-    >>> [is_number_format(form) for form in ("12,5 %", "%d.%m.%Y", "", DURATION)]
-    [True, False, False, False]
+    >>> [is_number_format(form) for form in ("12,5 %", "%d.%m.%Y", "")]
+    [True, False, False]
     """
-    return bool(form) and form != DURATION and re.search("%[A-Za-z]", form) is None
+    return bool(form) and re.search("%[A-Za-z]", form) is None
 
 
 def read_dates(texts: Any, before: str, kind: pa.DataType) -> Any:
@@ -121,10 +121,17 @@ def read_durations(texts: Any) -> Any:
 
 _TIME_READERS: Mapping[str, Sequence[Callable[[Any], Any]]] = {
     "": [partial(read_dates, before=before, kind=kind) for before, kind in DATES],
+    DATE: [partial(read_dates, before=before, kind=kind) for before, kind in DATES[:2]],
+    TIME: [partial(read_dates, before=before, kind=kind) for before, kind in DATES[2:]],
     DURATION: [read_durations],
 }
-_ONE_TIME = {"": "a date or time", DURATION: "a duration"}
-_SEVERAL_TIMES = {"": "dates as 2026-01-31 or times", DURATION: "durations"}
+_ONE_TIME = {
+    "": "a date or time",
+    DATE: "a date or time as 2026-01-31 10:30",
+    TIME: "a time of day as 10:30",
+    DURATION: "a duration",
+}
+_SEVERAL_TIMES = {"": "dates or times", DATE: "dates", TIME: "times of day", DURATION: "durations"}
 
 
 def without_words(texts: Any, words: Sequence[str]) -> Any:
@@ -137,7 +144,8 @@ def values_of_texts(column: Any, name: str, describe: RowDescriber, form: str) -
 
     Parameters
     ----------
-    form : the format of the texts, or of dates that are numbers as 20240131; "" of ISO 8601, DURATION of durations
+    form : the format of the texts, or of dates that are numbers as 20240131; one of TIMES where it is the usual one of
+        these, "" of dates or times of day, both in ISO 8601
 
     Examples
     --------
@@ -181,10 +189,9 @@ def as_texts(column: Any) -> Any:
 
 def _read_values(texts: Any, form: str) -> Any:
     """The times or numbers of texts, missing where a text is none."""
-    if is_number_format(form) and (number := read_example(form)):
-        return number.to_plain(texts).cast(pa.float64())
     if form not in _TIME_READERS:
-        return _read_format(texts, form)
+        number = read_example(form) if is_number_format(form) else None
+        return number.to_plain(texts).cast(pa.float64()) if number else _read_format(texts, form)
     for read in _TIME_READERS[form]:
         try:
             return read(texts)

@@ -92,7 +92,7 @@ def texts_with_form(table: pa.Table, columns: ReadColumns) -> list[str]:
     )
     kinds = {name: column_type(table[name].type) for name in formed}
     dates = [
-        name for name, kind in kinds.items() if kind in NUMBERS and columns.is_time(name) and columns.form_of(name)
+        name for name, kind in kinds.items() if kind in NUMBERS and columns.is_time(name) and columns.formats.get(name)
     ]
     return [*(name for name, kind in kinds.items() if kind == TEXT), *dates]
 
