@@ -1,6 +1,6 @@
 """Columns of files that get an encoding, and the passes over them that learn it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -95,7 +95,7 @@ def with_numbers(tables: Sequence[FileSchema], columns: ReadColumns, request: Re
 
 
 def learn_encoding(
-    make_tasks: Callable[[Mapping[str, str]], Sequence[Delayed]],
+    tasks: Sequence[Delayed],
     kinds: Mapping[str, str],
     request: ReadOptions,
     coded: frozenset[str],
@@ -104,25 +104,25 @@ def learn_encoding(
     """The encoding that the counts of all parts decide, and remarks about it.
 
     The parts are merged in their order, so workers decide nothing. A column of texts that are all dates, times or
-    durations is one of these, and all is then counted once more.
+    durations is one of these.
 
     Parameters
     ----------
-    make_tasks : makes, for the kind of each column, the tasks that give the TableCounts of each part
+    tasks : give the TableCounts of each part
     coded : columns that are stored as categories
     where : the file, or X, for messages
     """
     asked = coded.union(request.categorical if isinstance(request.categorical, tuple) else ())
-    total = _count(make_tasks(kinds), len(kinds), request)
+    total = _count(tasks, len(kinds), request)
     texts = {
         name: count
         for name, count in zip(kinds, total.columns, strict=True)
         if isinstance(count, CategoryCount) and name not in asked
     }
     refuse_notations(texts, where, total.rows)
-    if times := {name: count.meaning for name, count in texts.items() if count.meaning in TIMES}:
-        kinds = {**kinds, **times}
-        total = _count(make_tasks(kinds), len(kinds), request)
+    times = {name: count.meaning for name, count in texts.items() if count.meaning in TIMES}
+    kinds = {**kinds, **times}
+    total = total.with_times(kinds)
     notes = {**total.notes(kinds), **_remarks({name: each for name, each in texts.items() if name not in times})}
     encoding = total.encoding(kinds, request.missing, request.dates, request.formats)
     return encoding, notes | _without_means(total, encoding)

@@ -326,12 +326,9 @@ def _with_encoding(
     parts = [(table.file, part) for table in tables for part, _ in divide(table, limit)]
     if not parts:
         return replace(columns, encoded=None), {}
-
-    def make_tasks(kinds: Mapping[str, str]) -> list[Delayed]:
-        return [file.task(count_part, part, replace(columns, encoded=kinds)) for file, part in parts]
-
+    tasks = [file.task(count_part, part, columns) for file, part in parts]
     coded, where = frozenset(name for table in tables for name in table.coded), tables[0].file.name
-    encoding, notes = learn_encoding(make_tasks, columns.encoded, request, coded, where)
+    encoding, notes = learn_encoding(tasks, columns.encoded, request, coded, where)
     if not encoding.names:
         raise DataError(f"{tables[0].file.name}: no feature holds a value that came twice: nothing can be learned.")
     return replace(columns, encoded=encoding.kinds, encoding=encoding), notes

@@ -1,4 +1,4 @@
-"""Dates, times of day and durations that are stored as text, for a model that knows the column as such: the answers are the same."""
+"""Dates, times of day and durations stored as text get the same answers as columns of such a type."""
 
 import dask.dataframe as dd
 import numpy as np

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from dask.delayed import Delayed, delayed
+from dask.delayed import delayed
 
 from dkernel.data.block import one_a_row, targets_in
 from dkernel.data.collections.dask_arrays import dense_blocks, find_name
@@ -188,13 +188,10 @@ def make_encoding(
     ----------
     kinds, stored : of the columns, as of `kinds_to_encode`
     """
-
-    def make_tasks(kinds: Mapping[str, str]) -> list[Delayed]:
-        count = partial(count_rows, tuple(kinds), dict(kinds), dict(request.formats))
-        token = uuid4().hex  # a worker that has a result under a key does not compute it again
-        return [delayed(count)(*part, dask_key_name=f"dkernel-read-{token}-{i}") for i, part in enumerate(parts)]
-
-    encoding, notes = learn_encoding(make_tasks, kinds, request, stored, "X")
+    count = partial(count_rows, tuple(kinds), dict(kinds), dict(request.formats))
+    token = uuid4().hex  # a worker that has a result under a key does not compute it again
+    tasks = [delayed(count)(*part, dask_key_name=f"dkernel-read-{token}-{i}") for i, part in enumerate(parts)]
+    encoding, notes = learn_encoding(tasks, kinds, request, stored, "X")
     if not encoding.names:
         raise DataError("No column of X holds a value that came twice: nothing can be learned from it.")
     return encoding, notes

@@ -16,9 +16,10 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from dkernel.data.column_types import DATE, TEXT, TIME
+from dkernel.data.column_types import DATE, TEXT, TIME, TIMES
 from dkernel.data.encoding.columns import CategoryColumn, NumberColumn
 from dkernel.data.encoding.encoding import Encoding
 from dkernel.data.encoding.exact_sums import ExactSums, exact_product
@@ -33,7 +34,8 @@ from dkernel.data.encoding.label_means import (
 )
 from dkernel.data.encoding.notation import SEVERAL_NOTATIONS, find_example, find_meaning, foremost
 from dkernel.data.encoding.tables import as_arrow, code_column, column_numbers, filter_rows, find_zone, get_column
-from dkernel.data.encoding.words import arrow_kind, in_kind, kind_among, kinds_in
+from dkernel.data.encoding.text_dates import read_times
+from dkernel.data.encoding.words import arrow_kind, in_kind, kind_among, kinds_in, times_among
 from dkernel.errors import DataError
 
 MOST_VALUES = 1000
@@ -176,6 +178,7 @@ class CategoryCount:
 
     `notation` is an example where all values are numbers or dates in another notation, see `notation.find_example`.
     `kinds` are those that all values may have, see `words.kinds_in`; the counts are by words of the values' own type.
+    `times` are the counts of texts as times, by each kind of TIMES that all of them may be.
     """
 
     counts: Mapping[str, float] = field(default_factory=dict)
@@ -184,6 +187,7 @@ class CategoryCount:
     label: LabelCounts | None = None
     notation: str | None = None
     kinds: frozenset[str] | None = None
+    times: Mapping[str, NumberCount] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -205,7 +209,8 @@ class CategoryCount:
             missing,
             not less,
             notation=find_example(words),
-            kinds=kinds_in(words, type_kind),
+            kinds=(kinds := kinds_in(words, type_kind)),
+            times=_count_times(words, codes, weight, kinds) if type_kind == TEXT else {},
         )
         if label is None:
             return bounded
@@ -224,7 +229,8 @@ class CategoryCount:
         if len(frequent := _keep_frequent(counts)) < len(counts):
             exact, label = False, None if label is None else label.among(("", *frequent))
         kinds = other.kinds if self.kinds is None else self.kinds if other.kinds is None else self.kinds & other.kinds
-        return CategoryCount(frequent, missing, exact, label, notation, kinds)
+        times = {kind: count.merge(other.times[kind]) for kind, count in self.times.items() if kind in other.times}
+        return CategoryCount(frequent, missing, exact, label, notation, kinds, times)
 
     @property
     def meaning(self) -> str:
@@ -272,7 +278,19 @@ class CategoryCount:
         return replace(column, means=means[0], folds=tuple(means[1:]))
 
 
+def _count_times(
+    words: Sequence[str | None], codes: Any, weight: NDArray[np.float64] | None, kinds: frozenset[str] | None
+) -> dict[str, NumberCount]:
+    """The counts of texts as times, by each kind of TIMES that all of them may be."""
+    read = ((kind, read_times(pa.array(words, pa.string()), kind)) for kind in times_among(kinds))
+    return {kind: NumberCount.of(times.take(codes), weight, False) for kind, times in read if times is not None}
+
+
 Count = NumberCount | CategoryCount
+
+
+def _take_times(count: Count, kind: str) -> Count:
+    return count.times[kind] if isinstance(count, CategoryCount) and kind in TIMES else count
 
 
 @dataclass(frozen=True)
@@ -331,6 +349,11 @@ class TableCounts:
         pairs = zip(self.columns, other.columns, strict=True)
         columns = tuple(one.merge(two) for one, two in pairs)  # type: ignore[arg-type]
         return TableCounts(columns, self.rows + other.rows, self.copies + other.copies)
+
+    def with_times(self, kinds: Mapping[str, str]) -> "TableCounts":
+        """The counts with those of times for columns of texts that these kinds take for times."""
+        pairs = zip(kinds.values(), self.columns, strict=True)
+        return replace(self, columns=tuple(_take_times(count, kind) for kind, count in pairs))
 
     def encoding(
         self,

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from dkernel.data.column_types import DATE, TEXT, TIMES
-from dkernel.data.encoding.words import NO_VALUES, ZONES
+from dkernel.data.column_types import TEXT
+from dkernel.data.encoding.words import NO_VALUES, times_among
 
 THOUSANDS = ",._' \u2019\u00a0\u202f"
 AMOUNT = rf"[-+\u2212(]?[$€£¥]? ?(?:\d{{1,3}}(?:[{THOUSANDS}]\d{{3}})+|\d+|(?=\.\d))(?:[.,]\d+)?(?:[eE][-+]?\d+)?"
@@ -55,8 +55,7 @@ def find_meaning(example: str | None, kinds: frozenset[str] | None) -> str:
     >>> [find_meaning(find_example(words), kinds_in(words)) for words in columns]
     ['date', 'time', 'notation', 'notation', 'text']
     """
-    known = frozenset() if kinds is None or example is None else kinds
-    times = [kind for kind in TIMES if kind in known and (kind != DATE or known & {*ZONES})]
+    times = [] if kinds is None or example is None else times_among(kinds)
     return times[0] if times else NOTATION if example and not is_plain(example) else TEXT
 
 

@@ -167,6 +167,19 @@ def values_of_texts(column: Any, name: str, describe: RowDescriber, form: str) -
     return values
 
 
+def read_times(texts: Any, kind: str) -> Any:
+    """The times of texts, missing where they are NULL_NUMBERS; None where one is no time of this kind of TIMES.
+
+    Examples
+    --------
+    >>> read_times(pa.array(["1 days", "-"]), DURATION).to_pylist(), read_times(pa.array(["10:30", "noon"]), TIME)
+    ([datetime.timedelta(days=1), None], None)
+    """
+    texts = as_texts(texts)
+    times = _read_values(texts, kind)
+    return None if times.null_count > texts.null_count else times
+
+
 def find_wrong_texts(column: Any, form: str) -> dict[int, str]:
     """The rows whose text is no value in this format, with the reason; missing values are allowed."""
     texts = as_texts(column)

@@ -243,6 +243,18 @@ def _fitting_kinds(text: str) -> set[str]:
     return kinds
 
 
+def times_among(kinds: frozenset[str] | None) -> list[str]:
+    """The kinds of TIMES that a column can be whose words may have these kinds; any where there are no words.
+
+    Examples
+    --------
+    >>> times_among(kinds_in(["2024-01-05"])), times_among(kinds_in(["2024-01-05", "2024-01-05T00:00Z"]))
+    (['date'], [])
+    """
+    known = frozenset((*TIMES, *ZONES)) if kinds is None else kinds
+    return [kind for kind in TIMES if kind in known and (kind != DATE or known & {*ZONES})]
+
+
 def kind_among(kinds: frozenset[str] | None) -> str:
     """The kind of a column whose words may have these.
 
