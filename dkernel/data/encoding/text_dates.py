@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -229,10 +230,10 @@ def _read_format(texts: Any, form: str) -> Any:
 
 def _find_wrong(texts: Any, values: Any, form: str) -> dict[int, str]:
     """The rows that have a text and no value, with the reason."""
-    rows = pc.indices_nonzero(pc.and_(texts.is_valid(), values.is_null()))
+    rows = np.flatnonzero(pc.and_(texts.is_valid(), values.is_null()))
     what = f"no {'number' if is_number_format(form) else 'date'} as {form}"
     what = f"not {_ONE_TIME[form]}" if form in _ONE_TIME else what
-    found = zip(rows.to_pylist(), texts.take(rows).to_pylist(), strict=True)
+    found = zip(rows.tolist(), texts.take(rows).to_pylist(), strict=True)
     return {row: f"{text[:60]!r} is {what}" for row, text in found}
 
 

@@ -73,7 +73,7 @@ def _no_texts(
 ) -> dict[int, str]:
     """The rows of texts that are bad by a check, or one of the words for a missing value."""
     words = pa.array([word.encode() for word in missing], pa.binary())
-    return {**check(column), **dict.fromkeys(pc.indices_nonzero(pc.is_in(column, words)).to_pylist(), reason)}
+    return {**check(column), **dict.fromkeys(np.flatnonzero(pc.is_in(column, words)).tolist(), reason)}
 
 
 def _with_nulls(table: pa.Table, columns: ReadColumns) -> pa.Table:

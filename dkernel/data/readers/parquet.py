@@ -41,13 +41,13 @@ def find_bad_rows(file: File, part: FilePart, columns: ReadColumns) -> tuple[dic
     refused: dict[int, RejectedRow] = {}
     others = [name for name in (columns.label, columns.weight) if name is not None]
     for name in others if columns.fills else [*columns.features, *others]:
-        for row in pc.indices_nonzero(pc.is_null(look_up(table.column(name)))).to_pylist():
+        for row in np.flatnonzero(pc.is_null(look_up(table.column(name)))).tolist():
             refused.setdefault(row, RejectedRow(name, "the value is missing"))
     for name in bytes_in(table, columns):
         for row in rows_without_text(table.column(name)):
             refused.setdefault(row, RejectedRow(name, "the bytes are not UTF-8 text"))
     for name in texts_with_form(table, columns):
-        for row in [] if columns.fills else pc.indices_nonzero(pc.is_null(as_texts(table.column(name)))).to_pylist():
+        for row in [] if columns.fills else np.flatnonzero(pc.is_null(as_texts(table.column(name)))).tolist():
             refused.setdefault(row, RejectedRow(name, "the value is missing"))
         for row, reason in find_wrong_texts(table.column(name), columns.form_of(name)).items():
             refused.setdefault(row, RejectedRow(name, reason))
