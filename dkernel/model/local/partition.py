@@ -278,4 +278,4 @@ def _end(values: F32, rows: float, cut: np.float32) -> np.float32:
     if count < len(values):
         return np.float32(values[count])
     last = values[-1]
-    return np.float32(last + (last - cut) * np.float32(0.01) + np.spacing(last))
+    return np.nextafter(last + (last - cut) * np.float32(0.01), np.copysign(np.float32(np.inf), last - cut))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dkernel.model.local.partition import CellTree, grow, grow_partitions
@@ -23,6 +23,7 @@ def test_all_cells_of_distinct_rows_are_equal_for_any_number_of_rows(n):
     assert max(sizes) - min(sizes) <= 1 + np.log2(len(sizes))
 
 
+@example(1, 101, 4, 1, 2.0)  # whose bands of all rows once met at the cut
 @examples(25)
 @given(st.integers(0, 10**6), st.integers(1, 400), st.integers(1, 4), st.integers(1, 60), st.floats(0, 2))
 def test_no_cell_has_more_different_rows_than_the_limit(seed, n, p, limit, overlap):
