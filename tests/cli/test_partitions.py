@@ -114,6 +114,8 @@ KINDS = {
     "list": pa.array([[1]] * 600),
     "map": pa.array([[("a", 1)]] * 600, pa.map_(pa.string(), pa.int64())),
     "bytes": pa.array([b"\xff"] * 600),
+    "fixed bytes": pa.array([b"\xff"] * 600, pa.binary(1)),
+    "uuid": pa.array([bytes(16)] * 600, pa.uuid()),
 }
 
 
@@ -142,8 +144,11 @@ def test_folders_have_the_words_that_categories_have():
         "day": (pa.array([0, 86_400_000], pa.timestamp("ms")), ["1970-01-01", "1970-01-02"]),
         "moment": (pa.array([1], pa.timestamp("s")), ["1970-01-01%2000%3A00%3A01"]),
         "text": (pa.array(["01", "1", "true"]), ["01", "1", "true"]),
+        "bytes": (pa.array([b"u", b"v", b"u"], pa.binary(1)), ["u", "v"]),
+        "category": (pa.array([1, 0, 1], pa.date32()).dictionary_encode(), ["1970-01-02", "1970-01-01"]),
     }
     for key, (column, folders) in keys.items():
+        Partitioned([key]).check(pa.schema({key: column.type}))
         found = dict(Partitioned([key])._folders(pa.table({key: column})))
         assert list(found) == [f"{key}={folder}" for folder in folders]
         assert sum(map(len, found.values())) == len(column)

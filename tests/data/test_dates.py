@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dkernel.data import from_arrays, open_source
-from dkernel.data.writers.csv import Csv
+from dkernel.data.writers.formats import Csv
 from dkernel.errors import DataError
 from tests.data.blocks import read_kept
 

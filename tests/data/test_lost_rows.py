@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dkernel.data.writers.csv import Csv
 from dkernel.data.writers.destination import Destination
-from dkernel.data.writers.formats import Npy, Parquet, Zarr
+from dkernel.data.writers.formats import Csv, Npy, Parquet, Zarr
 from dkernel.data.writers.partitions import Partitioned
 from dkernel.errors import DKernelError
 

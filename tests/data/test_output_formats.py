@@ -13,6 +13,7 @@ from dkernel.data.writers import formats
 from dkernel.data.writers.destination import Destination
 from dkernel.data.writers.formats import OUTPUT_FORMATS, choose_format
 from dkernel.errors import DataError, UnsupportedError
+from tests.data.test_destination import contents
 
 JOB = {"model": "m1"}
 
@@ -49,6 +50,35 @@ def test_csv_keeps_text_and_missing_values_apart(tmp_path):
     assert (tmp_path / "s.csv").read_bytes() == ('"a,""b",d\n"007","x"\n"","y"\n,"x"\n"é\n,","y"\n"""","x"\n'.encode())
 
 
+TEXTS = pa.array(["b", "", "a", "b"])
+VALUES = {
+    "text": [TEXTS, TEXTS.cast(pa.large_string()), TEXTS.cast(pa.binary()), pa.array([b"aa", b"bb"], pa.binary(2))],
+    "numbers": [pa.array([3, 1, 3], pa.int8()), pa.array([0.5, 1], pa.float16()), pa.array([True, False])],
+    "times": [
+        *(pa.array([7, 0, 7], kind) for kind in (pa.date32(), pa.timestamp("s", "UTC"), pa.time64("us"))),
+        pa.array([90_061, 0], pa.duration("s")),
+        pa.array(["1.50", "2.00"]).cast(pa.decimal128(5, 2)),
+    ],
+}
+HELD = {".csv": VALUES, ".npy": ["numbers"], ".zarr": ["numbers", "text"]}
+
+
+@pytest.mark.parametrize(
+    ("ending", "values"),
+    [(ending, values) for ending, kinds in HELD.items() for kind in kinds for values in VALUES[kind]],
+    ids=lambda value: value if isinstance(value, str) else str(value.type),
+)
+def test_a_category_is_written_as_its_values_and_bytes_as_their_text(tmp_path, ending, values):
+    plain = values.cast(pa.string()) if values.type in (pa.binary(), pa.binary(2)) else values
+    content = []
+    for name, column in (("a", plain), ("b", values), ("c", values.dictionary_encode())):
+        with Destination(tmp_path / f"{name}{ending}").stage(JOB) as staging:
+            part = staging.part_writer(0, len(column)).write([pa.table({"c": column})])
+            staging.commit([part], ("c",))
+        content.append(contents(tmp_path / f"{name}{ending}"))
+    assert content[0] == content[1] == content[2]
+
+
 def test_zarr_chunks_and_row_groups_are_whole(tmp_path, monkeypatch):
     import zarr
 
@@ -81,10 +111,9 @@ def test_every_format_stages_and_assembles_the_same_bytes_twice(tmp_path, ending
     form = OUTPUT_FORMATS[ending]
     content = []
     for attempt in ("1", "2"):
-        staged = [tmp_path / f"{attempt}-{i}{form.staged}" for i in range(3)]
+        staged = [tmp_path / f"{attempt}-{i}{form.ending}" for i in range(3)]
         for i, path in enumerate(staged):
             form.stage([pa.table({"c": np.arange(i, i + 4), "d": np.ones(4, "float32")})], path)
-        form.agree(staged)
         output = tmp_path / f"out{attempt}"
         form.assemble(staged, ("c", "d"), output)
         files = sorted(p for p in output.rglob("*") if p.is_file()) if output.is_dir() else [output]

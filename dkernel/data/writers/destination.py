@@ -99,7 +99,9 @@ class Destination:
         self.path, self.overwrite = self.beside.path(self.name), overwrite
         self.format = choose_format(Path(self.name))
         if partition_by:
-            self.format = Partitioned.of(partition_by, self.format)
+            if not self.format.folder:
+                raise UnsupportedError("An output that is divided is a folder. Give a name without an ending.")
+            self.format = Partitioned(partition_by)
         if self.beside.renames:
             self._check_on_disk(Path(self.path))
         else:
@@ -392,7 +394,6 @@ class Staging:
         destination, form = self.destination, self.destination.format
         with self.store.workplace([part.staged for part in written]) as here:
             staged, output = [here / part.staged for part in written], here / staged_name("output")
-            form.agree(staged)
             form.assemble(staged, columns, output)
             sync_tree(output)
             rows = sum(part.rows for part in written)
@@ -414,7 +415,6 @@ class Staging:
 
     def _commit_folder(self, parts: Sequence[OutputPart], written: Sequence[OutputPart], facts: InputFacts) -> Manifest:
         destination, form, renames = self.destination, self.destination.format, self.store.renames
-        self._check_types(written)
         folder = self.store.within("output") if renames else destination.home
         with self.store.workplace() as here:
             if renames:
@@ -423,8 +423,9 @@ class Staging:
             if isinstance(form, Partitioned):
                 entries = self._divide(form, written, here)
             else:
+                self._check_types(written)
                 width = max(5, len(str(len(written) - 1)))
-                named = {f"part-{number:0{width}d}{form.staged}": part for number, part in enumerate(written)}
+                named = {f"part-{number:0{width}d}.parquet": part for number, part in enumerate(written)}
                 entries = tuple(Entry(name, part.rows, part.bytes, part.sha256) for name, part in named.items())
             listed = self._list_rejected(parts, facts, here, REJECTS_NAME)
             manifest = Manifest(self.job, entries, sum(part.rejected for part in parts), listed, facts)
@@ -459,17 +460,12 @@ class Staging:
         return tuple(Entry(name, rows, *file_digest(output / name)) for name, rows in files)
 
     def _check_types(self, parts: Sequence[OutputPart]) -> None:
-        """Refuse Parquet parts that have other columns or types than the first, or other rows than were read."""
+        """Refuse Parquet parts that have other columns or types than the first."""
         first: pa.Schema | None = None
         for part in parts:
-            with (
-                self.store.reading(part.staged, all_of_it=False) as stream,
-                pq.ParquetFile(stream) as file,
-            ):
-                rows, schema = file.metadata.num_rows, file.schema_arrow
-            check_rows(self.destination.path, rows, part.rows)
-            first = schema if first is None else first
-            check_same(first, schema, Path(part.staged))
+            with self.store.reading(part.staged, all_of_it=False) as stream, pq.ParquetFile(stream) as file:
+                first = file.schema_arrow if first is None else first
+                check_same(first, file.schema_arrow, part.staged)
 
     def _check_uploads(self, manifest: Manifest) -> None:
         """Refuse objects of a store that are not as large as what they were made of."""

@@ -5,26 +5,85 @@ part. What the parts become is decided by the ending of the destination's name: 
 format is one class and one line in it.
 """
 
+import csv
+import io
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
 
-from dkernel.data.arrow import column_array, cut_tables, open_parquet
-from dkernel.data.paths import COMPRESSIONS, FORMATS, OTHER_ENDINGS
-from dkernel.data.writers.csv import Csv
-from dkernel.data.writers.format import Format, is_number_type, is_text
+from dkernel.data.arrow import column_array, cut_tables, look_up, open_parquet, text_of_bytes
+from dkernel.data.column_types import BOOL, COLUMN_TYPES, DATE, DURATION, FLOAT, INT, OTHER, TEXT, column_type
+from dkernel.data.paths import COMPRESSIONS, FORMATS, OTHER_ENDINGS, File
+from dkernel.data.readers.csv_fields import split_fields
+from dkernel.data.readers.text_rows import row_blocks
 from dkernel.errors import DataError, UnsupportedError
 
 # Rows of a Parquet row group or a Zarr chunk: a constant, so that the bytes depend on the rows alone.
 ROW_GROUP = 131072
 _KNOWN_ENDINGS = {*FORMATS, *COMPRESSIONS, *chain.from_iterable(OTHER_ENDINGS.values())}
 """Endings of files: a folder of such a name would only be a puzzle to its finder."""
+
+
+class Format(ABC):
+    """A file format of an output.
+
+    Examples
+    --------
+    >>> choose_format(Path("scores.csv"))
+    Csv()
+    >>> choose_format(Path("scores")).folder
+    True
+    """
+
+    ending: ClassVar[str]  # ending of the destination
+    holds: ClassVar[tuple[Collection[str], str]] = COLUMN_TYPES, "any column"  # the types, and what they are for people
+    folder: ClassVar[bool] = False  # the parts themselves are the output
+    kept_as: ClassVar[str] = "types"  # the form that kept columns of text files take (tables.Request)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def ready(self) -> None:  # noqa: B027 - most formats need nothing more
+        """Refuse, before any work is done, a format whose library is not installed."""
+
+    def check(self, schema: pa.Schema) -> None:
+        """Refuse columns that the format cannot hold, by name."""
+        types, what = self.holds
+        for field in schema:
+            if column_type(field.type) not in types:
+                raise DataError(
+                    f"Column {field.name!r} is of type {field.type}, and a {self.ending} output holds {what} only. "
+                    "Leave the column out, or choose an output that ends in .parquet"
+                    + (" or .csv." if self.ending in (".npy", ".zarr") else ".")
+                )
+
+    @abstractmethod
+    def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
+        """Write the tables (at least one), in order, as the part `path`."""
+
+    def check_rows(self, table: pa.Table, folder: Path) -> None:  # noqa: B027 - most formats hold any value
+        """Refuse values that the format cannot hold in an output of this folder."""
+
+    @abstractmethod
+    def count_part(self, path: Path) -> int:
+        """The rows that a part holds, by its bytes: what it was given may be more."""
+
+    def count_output(self, path: Path) -> int:
+        """The rows that a file of an output holds, by its bytes."""
+        return self.count_part(path)
+
+    @abstractmethod
+    def assemble(self, parts: Sequence[Path], columns: Sequence[str], path: Path) -> None:
+        """Make the one output `path` of the parts, in order; refuses parts of different columns or types."""
 
 
 def gather_tables(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -39,15 +98,10 @@ def gather_tables(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting)
 
 
-def _read_schema(part: Path) -> pa.Schema:
-    with open_parquet(part) as file:
-        return file.schema_arrow
-
-
-def check_same(first: Any, other: Any, part: Path) -> None:
+def check_same(first: Any, other: Any, part: str) -> None:
     if other != first:
         raise DataError(
-            f"{part.name.split('.')[0]} has the columns [{_types(other)}], the parts before it have [{_types(first)}]. "
+            f"{part.split('.')[0]} has the columns [{_types(other)}], the parts before it have [{_types(first)}]. "
             "The input's kept columns must have one type in all of its files: convert them, or leave them out."
         )
 
@@ -57,8 +111,12 @@ def _types(columns: Any) -> str:
 
 
 def row_groups(parts: Sequence[Path]) -> Iterator[pa.Table]:
+    """The tables of parts in Parquet, in order; refuses a part of other columns or types than the first."""
+    first: pa.Schema | None = None
     for part in parts:
         with open_parquet(part) as file:
+            first = file.schema_arrow if first is None else first
+            check_same(first, file.schema_arrow, part.name)
             for group in range(file.num_row_groups):
                 yield file.read_row_group(group)
 
@@ -67,17 +125,17 @@ class Parquet(Format):
     """One Parquet file; its row groups are those of the parts, small neighbours joined."""
 
     ending: ClassVar[str] = ".parquet"
-    staged: ClassVar[str] = ".parquet"
-
-    def check(self, schema: pa.Schema) -> None:
-        """Parquet holds every type that Arrow reads from a file."""
 
     def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
         groups = gather_tables(tables)
         first = next(groups)
         # Numbers of which hardly two are equal: a dictionary of them is most of the time of writing, and of the file a
         # third.
-        repeated = [field.name for field in first.schema if not is_number_type(field.type)]
+        repeated = [
+            field.name
+            for field in first.schema
+            if pa.types.is_dictionary(field.type) or column_type(field.type) not in (INT, FLOAT)
+        ]
         # A plain file object, so that a full disk is an OSError with its number and not a text of Arrow's.
         with (
             open(path, "xb") as stream,
@@ -91,11 +149,6 @@ class Parquet(Format):
         with open_parquet(path) as file:
             return int(file.metadata.num_rows)
 
-    def agree(self, parts: Sequence[Path]) -> None:
-        first = _read_schema(parts[0])
-        for part in parts[1:]:
-            check_same(first, _read_schema(part), part)
-
     def assemble(self, parts: Sequence[Path], columns: Sequence[str], path: Path) -> None:  # noqa: ARG002
         self.stage(row_groups(parts), path)
 
@@ -107,15 +160,83 @@ class Folder(Parquet):
     folder: ClassVar[bool] = True
 
 
+class Csv(Format):
+    """One CSV file with a header; text is quoted, a missing value is an empty field without quotes."""
+
+    ending: ClassVar[str] = ".csv"
+    kept_as: ClassVar[str] = "text"
+    holds = {*COLUMN_TYPES} - {OTHER}, "numbers, text and times"
+
+    def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
+        options = pa.csv.WriteOptions(include_header=False)
+        with open(path, "xb") as stream:
+            for table in map(_plain, tables):
+                pa.csv.write_csv(table, stream, options)
+
+    def count_part(self, path: Path) -> int:
+        """The rows that have as many values as the first."""
+        written, rows, width = File(str(path), 0, "", "csv", name=path.name), 0, 0
+        for _, block, _ in row_blocks(written, 0, 1 << 24, b","):
+            widths = split_fields(block, ",").widths
+            width = width or int(widths[0])
+            rows += int((widths == width).sum())
+        return rows
+
+    def count_output(self, path: Path) -> int:
+        return self.count_part(path) - 1  # the header
+
+    def assemble(self, parts: Sequence[Path], columns: Sequence[str], path: Path) -> None:
+        header = io.StringIO()
+        csv.writer(header, lineterminator="\n").writerow(columns)
+        with open(path, "xb") as stream:
+            stream.write(header.getvalue().encode())
+            for part in parts:
+                with open(part, "rb") as source:
+                    shutil.copyfileobj(source, stream, 1 << 20)
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Replace categories, views, bytes and durations by what they stand for; dates that have no text are refused."""
+    columns = []
+    for name, column in zip(table.column_names, map(look_up, table.columns), strict=True):
+        kind = column_type(column.type)
+        if kind == DATE:
+            _check_years(name, column)
+        if kind == DURATION:  # Arrow writes a number without its unit
+            column = pa.array(column.to_pandas().astype(str), pa.large_string(), from_pandas=True)
+        columns.append(_read_text(column, name) if kind == TEXT else column)
+    return pa.table(columns, names=table.column_names)
+
+
+def _read_text(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """A column of text, of views or of bytes as text; refuses bytes that are none."""
+    if column.type in (pa.string(), pa.large_string()):
+        return column
+    try:
+        return text_of_bytes(column)
+    except pa.ArrowInvalid:
+        raise DataError(
+            f"The column {name!r} holds bytes that are not UTF-8 text, and the output holds text. Write a .parquet "
+            "file, or leave the column out."
+        ) from None
+
+
+def _check_years(name: str, column: pa.ChunkedArray) -> None:
+    """Refuse dates for which Arrow writes that they are out of range, some 32,000 years from now."""
+    ends = pc.min_max(column)
+    if any(str(end.cast(pa.string())).startswith("<") for end in (ends["min"], ends["max"])):
+        raise DataError(
+            f"The column {name!r} holds dates of years that CSV has no text for. Write a .parquet file, or leave the "
+            "column out."
+        )
+
+
 class Npy(Format):
     """One .npy file: a (rows, columns) array if the columns have one type, else (rows,) records with named fields."""
 
     ending: ClassVar[str] = ".npy"
-    staged: ClassVar[str] = ".npy"
     kept_as: ClassVar[str] = "numbers"
-
-    def check(self, schema: pa.Schema) -> None:
-        self.refuse(schema, lambda t: is_number_type(t) or pa.types.is_boolean(t), "numbers")
+    holds = (BOOL, INT, FLOAT), "numbers"
 
     def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
         with open(path, "xb") as stream:
@@ -135,12 +256,6 @@ class Npy(Format):
         array = np.load(path, mmap_mode="r")  # an error where the file is shorter than its header says
         return len(array)
 
-    def agree(self, parts: Sequence[Path]) -> None:
-        first = np.load(parts[0], mmap_mode="r")
-        for part in parts[1:]:
-            other = np.load(part, mmap_mode="r")
-            check_same((first.dtype, *first.shape[1:]), (other.dtype, *other.shape[1:]), part)
-
     def assemble(self, parts: Sequence[Path], columns: Sequence[str], path: Path) -> None:  # noqa: ARG002
         first, rows = np.load(parts[0], mmap_mode="r"), sum(map(self.count_part, parts))
         # numpy makes the header of a file of this size; the rows are then written, not mapped: a full disk under a
@@ -151,6 +266,7 @@ class Npy(Format):
             stream.seek(header.offset)
             for part in parts:
                 array = np.load(part, mmap_mode="r")
+                check_same((first.dtype, *first.shape[1:]), (array.dtype, *array.shape[1:]), part.name)
                 with open(part, "rb") as source:
                     source.seek(array.offset)
                     shutil.copyfileobj(source, stream, 1 << 20)
@@ -160,6 +276,7 @@ class Zarr(Parquet):
     """A Zarr group with one array per column. The client alone writes it, a whole chunk at a time: none is shared."""
 
     ending: ClassVar[str] = ".zarr"
+    holds = (BOOL, INT, FLOAT, TEXT), "numbers, booleans and text"
 
     def ready(self) -> None:
         try:
@@ -171,9 +288,7 @@ class Zarr(Parquet):
             ) from None
 
     def check(self, schema: pa.Schema) -> None:
-        self.refuse(
-            schema, lambda t: is_number_type(t) or pa.types.is_boolean(t) or is_text(t), "numbers, booleans and text"
-        )
+        super().check(schema)
         for name in schema.names:
             if not name or "/" in name or set(name) == {"."} or name.startswith("__"):
                 raise DataError(f"Column {name!r} cannot be the name of a Zarr array: rename it, or write .parquet.")
@@ -188,8 +303,10 @@ class Zarr(Parquet):
 
         group = zarr.open_group(path, mode="w")
         arrays, rows = {}, sum(map(self.count_part, parts))
-        for name, kind in zip(columns, _read_schema(parts[0]).types, strict=True):
-            dtype = str if is_text(kind) else np.dtype(kind.to_pandas_dtype())
+        with open_parquet(parts[0]) as file:
+            none = file.schema_arrow.empty_table()
+        for name in columns:
+            dtype = _to_numpy(none, name, self.ending).dtype
             arrays[name] = group.create_array(name, shape=(rows,), chunks=(ROW_GROUP,), dtype=dtype)
         first = 0
         for table in cut_tables(row_groups(parts), ROW_GROUP):
@@ -202,15 +319,15 @@ class Zarr(Parquet):
 
 def _to_numpy(table: pa.Table, name: str, ending: str) -> np.ndarray:
     """A column as a numpy array; refuses a missing value, for which such a format has no sign."""
-    column = table.column(name)
+    column = look_up(table.column(name))
     if column.null_count:
         raise DataError(
             f"Column {name!r} has {column.null_count} missing value(s), which a {ending} output cannot hold. Leave the "
             "column out, or choose an output that ends in .parquet or .csv."
         )
-    if not is_text(column.type):
+    if column_type(column.type) != TEXT:
         return column_array(column)
-    return np.array(column.to_pylist(), dtype=np.dtypes.StringDType())
+    return np.array(_read_text(column, name).to_pylist(), dtype=np.dtypes.StringDType())
 
 
 OUTPUT_FORMATS: dict[str, Format] = {form.ending: form for form in (Folder(), Parquet(), Csv(), Npy(), Zarr())}

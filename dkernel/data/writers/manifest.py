@@ -20,7 +20,7 @@ from dkernel.data.encoding.unseen import Counted, add_counts
 from dkernel.data.rejected_rows import to_csv
 from dkernel.data.store import Store, open_store
 from dkernel.data.writers.atomic import explain_os_errors, file_digest, staged_name, sync
-from dkernel.data.writers.format import Format
+from dkernel.data.writers.formats import Format
 from dkernel.errors import DataError, DKernelError
 
 MANIFEST_VERSION = 2  # version of the manifest; it is raised where an older dkernel could not read it

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dkernel.data.arrow import pick_rows
+from dkernel.data.arrow import look_up, pick_rows, text_of_bytes
+from dkernel.data.column_types import OTHER, column_type, is_bytes
 from dkernel.data.encoding.tables import code_column
 from dkernel.data.readers.folder_keys import NULL
-from dkernel.data.writers.format import Format
 from dkernel.data.writers.formats import Folder, gather_tables, row_groups
 from dkernel.errors import DataError, UnsupportedError
 
@@ -30,24 +30,13 @@ class Partitioned(Folder):
         if odd := [key for key in keys if key[:1] in ("", ".", "_") or set(key) & set("/=%")]:
             raise UnsupportedError(f"Column {odd[0]!r} cannot be the name of a folder. Choose another to divide by.")
 
-    @classmethod
-    def of(cls, keys: Sequence[str], form: Format) -> "Partitioned":
-        """The format of an output of the format `form` that is divided by these columns."""
-        if not form.folder:
-            raise UnsupportedError("An output that is divided is a folder. Give a name without an ending.")
-        return cls(keys)
-
     def check(self, schema: pa.Schema) -> None:
         for key, kind in zip(schema.names, schema.types, strict=True):
-            if key not in self.keys:
-                continue
-            try:
-                pa.array([], kind).cast(pa.large_string())
-            except pa.ArrowNotImplementedError:
+            if key in self.keys and column_type(kind) == OTHER:
                 raise DataError(
                     f"Column {key!r} is of type {kind}, and its values cannot be the names of folders. Divide by a "
                     "column of numbers, text or times."
-                ) from None
+                )
 
     def check_rows(self, table: pa.Table, folder: Path) -> None:
         """Refuse values that are too many, or too long for the names of folders."""
@@ -102,9 +91,8 @@ class Partitioned(Folder):
 
 def _code(column: pa.ChunkedArray, key: str) -> tuple[list[str | None], NDArray[np.int64]]:
     try:
-        if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-            column = column.cast(pa.large_string())
-        words, codes = code_column(column)
+        column = look_up(column)
+        words, codes = code_column(text_of_bytes(column) if is_bytes(column.type) else column)
     except pa.ArrowInvalid:
         raise DataError(f"Column {key!r} holds bytes that are not UTF-8 text. Divide by another column.") from None
     if NULL in words:  # readers undo an escape before they look for it
