@@ -1,7 +1,6 @@
 """The public function of the ONNX export, which imports onnx, an extra, when it is called."""
 
 import os
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -98,21 +97,25 @@ def write_onnx(graph: Any, path: str | os.PathLike[str]) -> int:
     """
     import onnx
 
-    from dkernel.data.store import is_url, locate, write_whole
-    from dkernel.data.writers.atomic import explain_os_errors
+    from dkernel.data.store import locate, write_whole
+    from dkernel.data.writers.atomic import explain_os_errors, sync
     from dkernel.model.export.graph import exceeds_protobuf
 
     if not exceeds_protobuf(graph):
         content = graph.SerializeToString()
         write_whole(path, content)
         return len(content)
-    (store, name), size = locate(path), 0
-    room = None if is_url(path) else Path(store.path("")).absolute()
-    with explain_os_errors(Path(path)), tempfile.TemporaryDirectory(dir=room, prefix=f".{name}-") as folder:
-        onnx.save_model(graph, f"{folder}/{name}", save_as_external_data=True, location=f"{name}.data")
-        onnx.checker.check_model(f"{folder}/{name}")
-        for each in (f"{name}.data", name):
-            with open(f"{folder}/{each}", "rb") as made, store.replacing(each) as file:
-                shutil.copyfileobj(made, file)
-                size += made.tell()
+    store, name = locate(path)
+    with (
+        explain_os_errors(os.fspath(path)),
+        store.workplace() as here,
+        tempfile.TemporaryDirectory(dir=here.absolute(), prefix=f".{name}-") as folder,
+    ):
+        made = [Path(folder, f"{name}.data"), Path(folder, name)]
+        onnx.save_model(graph, str(made[1]), save_as_external_data=True, location=made[0].name)
+        onnx.checker.check_model(str(made[1]))
+        size = sum(each.stat().st_size for each in made)
+        for each in made:
+            sync(each)
+            store.take(each, each.name)
     return size
