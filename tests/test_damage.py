@@ -117,7 +117,7 @@ def data(name: str, save: Callable[[Path], Any]) -> Callable[[Path], tuple[Path,
                 source = open_source(path, scratch=folder / "scratch")
                 blocks = [block.X for block in read_blocks(source)]
             except DKernelError as error:
-                if path.name in str(error) and not list((folder / "scratch").glob("*.part")):
+                if path.name in str(error) and not list((folder / "scratch").glob("*.partial")):
                     raise
                 raise AssertionError(f"{name} is not named, or a part of a copy is left: {error}") from error
             return np.concatenate(blocks).tolist()

@@ -14,10 +14,9 @@ import os
 import platform
 import shutil
 import tempfile
-import uuid
 import zipfile
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from os import PathLike
@@ -30,6 +29,7 @@ from dkernel.data.damage import explain_damage
 from dkernel.data.paths import File
 from dkernel.data.readers.npy import NO_NPZ
 from dkernel.data.store import explain_errors, open_filesystem, plain_path
+from dkernel.data.writers.atomic import replacing
 from dkernel.errors import DataError, RecipeError
 from dkernel.numerics.validation import refuse_url
 
@@ -83,7 +83,7 @@ def make_scratch_folder(scratch: Scratch) -> str:
 def unpack(file: File, folder: str) -> File:
     """The unpacked copy of one file in `folder`, made unless it is there; runs on a worker.
 
-    It gets its name by a rename at the end, so a copy under its name is always whole.
+    A copy under its name is always whole.
     """
     file.check()
     if not os.path.isdir(folder):
@@ -94,15 +94,8 @@ def unpack(file: File, folder: str) -> File:
         )
     target = os.path.join(folder, file.key("copy", *filter(None, [file.text_encoding])) + file.suffix)
     if not os.path.exists(target):
-        staged = f"{target}.{uuid.uuid4().hex}.part"
-        try:
-            with _whole(file, f"{staged}.web") as packed, open(staged, "xb") as out:
-                (_unpack_npz if file.suffix == ".npz" else _unpack_stream)(file, packed, out)
-            os.replace(staged, target)
-        finally:
-            for partial in (staged, f"{staged}.web"):
-                with suppress(FileNotFoundError):
-                    os.remove(partial)
+        with replacing(Path(target), durable=False) as out, _whole(file, folder) as packed:
+            (_unpack_npz if file.suffix == ".npz" else _unpack_stream)(file, packed, out)
     status = os.stat(target)
     if status.st_size == 0:
         raise DataError(f"{file.name}: the file is empty once unpacked.")
@@ -118,32 +111,27 @@ def unpack(file: File, folder: str) -> File:
     )
 
 
-def _whole(file: File, here: str) -> Any:
-    """The file to read from, by way of a copy where its server sends it as a whole."""
+def _whole(file: File, folder: str) -> Any:
+    """The file to read from, by way of a copy in `folder` where its server sends it as a whole."""
     if file.has_ranges():
         return file.open()
+    copy = tempfile.NamedTemporaryFile(dir=folder)  # noqa: SIM115 - closed, and so removed, by who reads it
     with explain_errors(file.path):
         system, inner = open_filesystem(file.path, file.options)
-        system.get_file(inner, here)
-    return open(here, "rb")
+        system.get_file(inner, copy.name)
+    return copy
 
 
 def _unpack_stream(file: File, packed: BinaryIO, out: BinaryIO) -> None:
     damaged = explain_damage(file.name, "the compressed file is truncated or damaged")
     with damaged, _opener(file.compression)(packed) as plain:
-        if file.text_encoding:
-            _as_utf8(file, plain, out)
-        else:
-            shutil.copyfileobj(plain, out, _BUFFER)
-
-
-def _as_utf8(file: File, plain: Any, out: BinaryIO) -> None:
-    try:
-        shutil.copyfileobj(codecs.getreader(file.text_encoding)(plain), codecs.getwriter("utf-8")(out), _BUFFER)
-    except UnicodeError as error:
-        raise DataError(
-            f"{file.name}: the text is not {file.text_encoding} ({error}). Give --encoding (text_encoding) its own."
-        ) from None
+        try:
+            text = codecs.EncodedFile(plain, "utf-8", file.text_encoding) if file.text_encoding else plain
+            shutil.copyfileobj(text, out, _BUFFER)
+        except UnicodeError as error:
+            raise DataError(
+                f"{file.name}: the text is not {file.text_encoding} ({error}). Give --encoding (text_encoding) its own."
+            ) from None
 
 
 def _opener(compression: str) -> Callable[[BinaryIO], Any]:
@@ -167,10 +155,8 @@ def _unpack_npz(file: File, packed: BinaryIO, out: BinaryIO) -> None:
 
 
 def _is_packed(file: File) -> bool:
-    return bool(file.compression or file.text_encoding) or not file.has_ranges() or _is_packed_npz(file)
-
-
-def _is_packed_npz(file: File) -> bool:
+    if file.compression or file.text_encoding or not file.has_ranges():
+        return True
     if file.suffix != ".npz":
         return False
     with explain_damage(file.name, NO_NPZ), file.open() as opened, zipfile.ZipFile(opened) as archive:
