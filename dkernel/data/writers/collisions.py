@@ -55,11 +55,6 @@ class Location:
             return None
         return status.st_dev, status.st_ino
 
-    @cached_property
-    def folder(self) -> bool:
-        """True if it is a folder of this file system."""
-        return os.path.isdir(self.real)
-
     def same(self, other: "Location") -> bool:
         """True if both are one file."""
         return self.real == other.real or (self.identity is not None and self.identity == other.identity)
@@ -100,9 +95,6 @@ def check_apart(read: Sequence[Location], written: Sequence[Location]) -> None:
 
 
 def _check_input(output: Location, other: Location) -> None:
-    there = output.identity is not None or other.folder or "://" in other.path
-    if not there and os.path.abspath(other.path) != output.real:  # which a worker may see
-        return  # nothing is there that could be replaced: very many files need not be asked for more
     if output.same(other):
         raise DataError(
             f"{output.path}: {output.option} names what is also an input ({other.option}), and would replace it. "
