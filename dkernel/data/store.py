@@ -103,7 +103,7 @@ class Store(ABC):
 
     @abstractmethod
     def give(self, name: str, folder: "Store", new: str) -> None:
-        """Let a file appear in another folder: on a disk it moves there, a store makes a copy."""
+        """Let a file appear in another folder too; where a disk has no links it moves there."""
 
     @abstractmethod
     def remove(self, name: str) -> None:
@@ -231,7 +231,10 @@ class FolderStore(Store):
         rename_into_place(file, self.folder / name)
 
     def give(self, name: str, folder: Store, new: str) -> None:
-        os.replace(self.path(name), folder.path(new))
+        try:
+            os.link(self.path(name), folder.path(new))
+        except OSError:  # of a file system without links, or of files of others
+            os.replace(self.path(name), folder.path(new))
 
     def remove(self, name: str) -> None:
         (self.folder / name).unlink(missing_ok=True)

@@ -115,7 +115,7 @@ def write_scores(
     if not units:
         raise DataError("There are no rows to score: every file of the input is empty.")
     destination = Destination(out, overwrite, partition_by)
-    replaced = [Location(str(path), "the output") for path in (destination.path, *destination.companions())]
+    replaced = [Location(path, "the output") for path in (destination.path, *destination.companions())]
     check_apart([Location(name, "of the rows to score") for name in source.files], replaced)
     if "label" in written.words and model.classes is not None:
         destination.format.check(pa.schema({"label": pa.from_numpy_dtype(model.classes.dtype)}))
@@ -172,14 +172,14 @@ def _result(
     reused: int = 0,
     skipped: bool = False,
 ) -> ScoreResult:
-    listed = None if manifest.rejects is None else str(destination.rejects(manifest.rejects))
+    listed = None if manifest.rejects is None else destination.home.path(manifest.rejects.name)
     unseen = UnseenValues(manifest.rows, manifest.facts.filled)
     unseen.warn()
     warn_of_drift(manifest.facts.drifted)
     return ScoreResult(
         manifest.rows,
         sum(unit.name not in manifest.facts.bad_files for unit in units),
-        str(destination.path),
+        destination.path,
         columns,
         reused,
         skipped,

@@ -406,6 +406,18 @@ def test_a_kill_while_the_old_folder_stands_aside_loses_nothing(tmp_path, monkey
     assert not (tmp_path / ".out.previous").exists()
 
 
+def test_without_links_the_output_is_the_same_also_after_a_kill(tmp_path, monkeypatch):
+    write(tmp_path / "linked")
+    monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EPERM, "no links")))
+    with monkeypatch.context() as patched:
+        patched.setattr(Staging, "_check_uploads", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            write(tmp_path / "out")
+    write(tmp_path / "out")
+    assert contents(tmp_path / "linked") == contents(tmp_path / "out")
+    assert siblings(tmp_path / "out") == {"linked"}
+
+
 def test_a_dead_client_blocks_nobody(tmp_path):
     script = (
         "import os, sys\nfrom dkernel.data.writers.destination import Destination\n"

@@ -6,7 +6,6 @@
         part-00007.ROWS.SHA256    a finished part: its name is its record, so a part is finished in one rename, a
                                   late attempt can only add a file that nobody asked for, and a rerun finds what to keep
         rejects-00007.SHA256      the rows that a part has not, there before the part is
-        moved.json                the records of the parts that are in the output already
         output                    the folder that the client makes of the parts just before it appears as NAME
         .output.UUID.partial      or the single file (or Zarr folder), ...
         manifest.json             ... and its manifest
@@ -71,7 +70,6 @@ from dkernel.errors import ClusterError, DataError, UnsupportedError
 
 REJECTS_NAME = "_rejects.csv"
 _SUCCESS = "_SUCCESS"
-_MOVED = "moved.json"
 _ZARR_NAMES = {"zarr.json", ".zgroup", ".zarray"}  # one of which every Zarr folder has
 
 
@@ -174,10 +172,6 @@ class Destination:
         listed = [] if manifest.rejects is None else [manifest.rejects]
         return not self.home.find_changed(_digests([*manifest.files, *listed]), read)
 
-    def rejects(self, entry: Entry) -> str:
-        """Path or URL of the list of rejected rows."""
-        return self.home.path(entry.name)
-
     def companions(self) -> list[str]:
         """The files beside the output that its commit replaces or removes: its manifest, and lists of rejected rows."""
         names = [] if self.format.folder else [self.manifest_name, *self._list_rejects()]
@@ -273,11 +267,11 @@ class Staging:
             with explain_os_errors(self.destination.path):
                 if self.destination.is_written(but=folder):
                     raise self._busy("with another model or other rows")
-                self._take_back()
+                self.store.within("output").remove_all()  # of a commit that was killed half way
             yield self
         finally:
             # Finished parts stay for a rerun; nothing else is left on the disk.
-            if not any(OutputPart.of_name(name, 0) or name == _MOVED for name in self.store.names()):
+            if not any(OutputPart.of_name(name, 0) for name in self.store.names()):
                 self.discard()
             os.close(lock)
 
@@ -290,16 +284,6 @@ class Staging:
     def discard(self) -> None:
         """Remove all of it: bad data are mended by other data, which are another job, so no job would come back."""
         self.store.remove_all()
-
-    def _take_back(self) -> None:
-        """Give the parts of a commit that was killed half way their staged names again."""
-        output = self.store.within("output")
-        if self.store.has(_MOVED):
-            for name, staged in json.loads(self.store.read(_MOVED)).items():
-                if output.has(name):
-                    output.give(name, self.store, staged)
-            self.store.remove(_MOVED)
-        output.remove_all()
 
     def part_writer(self, index: int, rows: int) -> PartWriter:
         """The writer of part `index`."""
@@ -315,7 +299,7 @@ class Staging:
         with explain_os_errors(self.destination.path):
             parts: dict[int, OutputPart] = {}
             for part in self.find_parts():
-                if part.is_one_of(rows):
+                if part.index < len(rows) and rows[part.index] == part.rows + part.rejected:
                     parts.setdefault(part.index, part)
             kept = {name for part in parts.values() for name in (part.staged, part.rejects)}
             for name in self.store.names() if self.store.renames else ():
@@ -438,8 +422,6 @@ class Staging:
             folder.write(destination.manifest_name, manifest.to_bytes())
             if listed is not None:
                 folder.take(here / REJECTS_NAME, REJECTS_NAME)
-            if renames:  # before the parts: it is what a rerun takes them back by
-                self.store.write(_MOVED, json.dumps({name: part.staged for name, part in named.items()}).encode())
             for name, part in named.items():
                 self.store.give(part.staged, folder, name)
             self._check_uploads(manifest)

@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -66,10 +66,6 @@ class OutputPart:
     def seen_name(self) -> str:
         """The name of the file of what its rows were, while it is staged."""
         return f"seen-{self.index:05d}.{self.sha256}"
-
-    def is_one_of(self, rows: Sequence[int]) -> bool:
-        """True if it has all rows of its part, of parts with these rows."""
-        return self.index < len(rows) and rows[self.index] == self.rows + self.rejected
 
     @classmethod
     def of_name(cls, name: str, size: int) -> "OutputPart | None":
