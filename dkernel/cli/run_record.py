@@ -23,7 +23,6 @@ from dkernel.cli.diagnostics.memory_usage import PeakMemory
 from dkernel.cli.exit_codes import AGAIN, Stopped, exit_code, start_collector
 from dkernel.cli.say import say
 from dkernel.data.store import is_url, locate, write_whole
-from dkernel.data.writers.atomic import write_file
 from dkernel.errors import DKernelError, mask_urls
 from dkernel.streaming.execution.versions import versions
 
@@ -140,10 +139,7 @@ class Record:
             return
         content = (json.dumps({**self.facts, "seconds": dict(self.seconds)}, indent=2, default=plain) + "\n").encode()
         try:
-            if is_url(where):
-                write_whole(where, content)
-            else:
-                write_file(Path(where), content, durable=final)
+            write_whole(where, content, durable=final)
         except (OSError, DKernelError) as error:  # the run's own error, or its output, counts more
             if final:
                 say(f"warning: the run record {where} is not written: {error}", err=True)

@@ -90,8 +90,11 @@ class Store(ABC):
         """The file to read from, `all_of_it` or only some of its bytes; FileNotFoundError if there is none."""
 
     @abstractmethod
-    def replacing(self, name: str) -> AbstractContextManager[BinaryIO]:
-        """A file that takes the place of `name` when all of it is there, and vanishes when anything fails."""
+    def replacing(self, name: str, durable: bool = True) -> AbstractContextManager[BinaryIO]:
+        """A file that takes the place of `name` when all of it is there, and vanishes when anything fails.
+
+        `durable` waits for the disk.
+        """
 
     @abstractmethod
     def workplace(self, names: Sequence[str] = ()) -> AbstractContextManager[Path]:
@@ -118,9 +121,9 @@ class Store(ABC):
         with self.reading(name) as file:
             return file.read()
 
-    def write(self, name: str, content: bytes) -> None:
-        """Make or replace a small file in one step."""
-        with self.replacing(name) as file:
+    def write(self, name: str, content: bytes, durable: bool = True) -> None:
+        """Make or replace a small file: a reader sees the old bytes or the new ones."""
+        with self.replacing(name, durable) as file:
             file.write(content)
 
     @abstractmethod
@@ -178,10 +181,10 @@ def is_url(path: str | os.PathLike[str]) -> bool:
     return "://" in os.fspath(path).removeprefix("file://")
 
 
-def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
-    """Make or replace a small file in one step."""
+def write_whole(path: str | os.PathLike[str], content: bytes, durable: bool = True) -> None:
+    """Make or replace a small file, as `Store.write` does."""
     store, name = locate(path)
-    store.write(name, content)
+    store.write(name, content, durable)
 
 
 @dataclass(frozen=True)
@@ -221,8 +224,8 @@ class FolderStore(Store):
     def reading(self, name: str, all_of_it: bool = True) -> AbstractContextManager[BinaryIO]:  # noqa: ARG002
         return open(self.folder / name, "rb")
 
-    def replacing(self, name: str) -> AbstractContextManager[BinaryIO]:
-        return replacing(self.folder / name)
+    def replacing(self, name: str, durable: bool = True) -> AbstractContextManager[BinaryIO]:
+        return replacing(self.folder / name, durable)
 
     def workplace(self, names: Sequence[str] = ()) -> AbstractContextManager[Path]:  # noqa: ARG002
         return contextlib.nullcontext(self.folder)
@@ -313,7 +316,7 @@ class UrlStore(Store):
             yield file
 
     @contextlib.contextmanager
-    def replacing(self, name: str) -> Iterator[BinaryIO]:
+    def replacing(self, name: str, durable: bool = True) -> Iterator[BinaryIO]:  # noqa: ARG002
         with self.workplace() as here:
             with open(here / "file", "xb") as file:
                 yield file

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dkernel.data.source import Source
 from dkernel.data.store import FolderStore, Store, open_store
-from dkernel.data.writers.atomic import explain_os_error, lock_file
+from dkernel.data.writers.atomic import explain_os_error, explain_os_errors, lock_file
 from dkernel.errors import (
     ClusterError,
     DataError,
@@ -273,10 +273,8 @@ class FolderJournal(Journal):
         tree, arrays = encode_value(value)
         content = {"run": self.run, "stage": name, "value": tree, "processor": processor.kind()}
         path = self.store.path(NAME.format(name))
-        try:
+        with explain_os_errors(path):
             write_tensors(path, {"protocol": FILE_VERSION, "checkpoint": content}, arrays)
-        except OSError as error:
-            raise explain_os_error(error, Path(path)) from error
 
     def _check(self, file: str) -> str:
         """Refuse a file of another run; return the kind of processor that wrote it, or this kind if it is damaged."""
@@ -388,11 +386,9 @@ def _check_folder(path: Path) -> None:
 @contextmanager
 def _alone(folder: Path, nbytes: int) -> Iterator[None]:
     """Lock a folder for one run, remove the partial files of a killed run, and check the free space."""
-    try:
+    with explain_os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         lock = lock_file(folder / ".lock")
-    except OSError as error:
-        raise explain_os_error(error, folder) from error
     if lock is None:
         raise ClusterError(
             f"{folder}: another run uses this checkpoint. Wait for its end, or stop it, then run the same "

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dkernel.data.store import write_whole
 from dkernel.data.writers import atomic
 from dkernel.errors import ClusterError, DataError
 
@@ -52,14 +53,14 @@ def test_restoring_finishes_a_replacement_that_was_done(tmp_path):
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "manifest.json"
-    atomic.write_file(path, b"old")
+    write_whole(path, b"old")
 
     def full(_handle):
         raise OSError(errno.ENOSPC, "full")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="full"):
-        atomic.write_file(path, b"new")
+        write_whole(path, b"new")
     assert path.read_bytes() == b"old"
 
 

@@ -154,12 +154,6 @@ def replacing(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
         sync(path.parent)  # the new name is only safe from a power cut when its directory is on the disk too
 
 
-def write_file(path: Path, content: bytes, durable: bool = True) -> None:
-    """Make or replace a small file: a reader sees the old bytes or the new ones."""
-    with replacing(path, durable) as stream:
-        stream.write(content)
-
-
 def file_digest(path: Path) -> tuple[int, str]:
     """Size in bytes and sha256 of a file; of a folder (Zarr), of its names and files in sorted order.
 
@@ -167,7 +161,7 @@ def file_digest(path: Path) -> tuple[int, str]:
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_file(Path(folder) / "a", b"abc")
+    ...     _ = Path(folder, "a").write_bytes(b"abc")
     ...     file_digest(Path(folder) / "a")
     (3, 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
     """
