@@ -11,7 +11,7 @@ from typing import Any
 _STAMPS = ("ETag", "etag", "mtime", "LastModified", "Last-Modified", "updated", "created")
 _DATES_OF_FILES = ("LastModified", "last_modified", "mtime", "updated", "created")
 UNKNOWN = -1  # bytes of a file whose server makes it as it is sent
-_STORE_HEADS = ("zarr.json", ".zarray", ".zgroup")
+ZARR_HEADS = {"zarr.json", ".zarray", ".zgroup"}  # one of which every Zarr folder has
 
 
 def stamp_file(path: str, options: Mapping[str, Any] = MappingProxyType({})) -> tuple[int, str]:
@@ -78,7 +78,7 @@ def _stamp_of_folder(path: str) -> tuple[int, str]:
 
 
 def _check_heads(names: Iterable[str]) -> None:
-    if not set(_STORE_HEADS).intersection(names):
+    if ZARR_HEADS.isdisjoint(names):
         raise ValueError("a folder that is not a Zarr store")
 
 

@@ -275,8 +275,8 @@ def test_of_two_clients_of_a_store_the_second_replaces_nothing(bucket, name):
 
 def meanwhile(monkeypatch, act):
     """Let something happen while a commit makes the output, which it does after it has looked at the place."""
-    real = Staging._list_rejected
-    monkeypatch.setattr(Staging, "_list_rejected", lambda *args: (monkeypatch.undo(), act(), real(*args))[-1])
+    real = Staging._make_manifest
+    monkeypatch.setattr(Staging, "_make_manifest", lambda *args: (monkeypatch.undo(), act(), real(*args))[-1])
 
 
 def test_what_appears_while_an_output_is_made_stays(place, monkeypatch):

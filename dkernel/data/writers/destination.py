@@ -40,6 +40,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dkernel.data.file_stamps import ZARR_HEADS
 from dkernel.data.rejected_rows import csv_of_files, rows_of_csv, to_csv
 from dkernel.data.store import Store, is_url, locate, open_filesystem, plain_path
 from dkernel.data.writers.atomic import (
@@ -70,7 +71,6 @@ from dkernel.errors import ClusterError, DataError, UnsupportedError
 
 REJECTS_NAME = "_rejects.csv"
 _SUCCESS = "_SUCCESS"
-_ZARR_NAMES = {"zarr.json", ".zgroup", ".zarray"}  # one of which every Zarr folder has
 
 
 class Destination:
@@ -195,7 +195,7 @@ class Destination:
         if self.format.folder:
             files = manifest.files if manifest else ()
             names -= {self.manifest_name, _SUCCESS, REJECTS_NAME, *(entry.name for entry in files)}
-        elif names & _ZARR_NAMES:
+        elif names & ZARR_HEADS:
             names = set()
         if names:
             raise DataError(
@@ -224,15 +224,11 @@ class Destination:
         for name in self._list_rejects():
             if manifest.rejects is None or name != manifest.rejects.name:
                 self.beside.remove(name)
-        for folder, is_idle in self._list_stagings():
+        for folder, is_idle in self.list_stagings():
             if is_idle:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def is_written(self, but: Path) -> bool:
-        """True if a client works in a staging folder of this destination on a disk `but` this one."""
-        return any(folder != but and not is_idle and folder.is_dir() for folder, is_idle in self._list_stagings())
-
-    def _list_stagings(self) -> Iterator[tuple[Path, bool]]:
+    def list_stagings(self) -> Iterator[tuple[Path, bool]]:
         """The staging folders on a disk, each with True if nobody works there, nor can as long as this is at it."""
         for folder in Path(self.path).parent.iterdir():
             if folder.name.startswith(f".{self.name}.staging-"):
@@ -265,7 +261,8 @@ class Staging:
                 raise self._busy("of the same command")
         try:
             with explain_os_errors(self.destination.path):
-                if self.destination.is_written(but=folder):
+                others = (other for other, is_idle in self.destination.list_stagings() if not is_idle)
+                if any(other != folder and other.is_dir() for other in others):
                     raise self._busy("with another model or other rows")
                 self.store.within("output").remove_all()  # of a commit that was killed half way
             yield self
@@ -383,13 +380,13 @@ class Staging:
             rows = sum(part.rows for part in written)
             check_rows(destination.path, form.count_output(output), rows)
             entry = Entry(destination.name, rows, *file_digest(output))
-            listed = self._list_rejected(parts, facts, here, f"{entry.name}.rejects-{entry.sha256[:8]}.csv")
-            manifest = Manifest(self.job, (entry,), sum(part.rejected for part in parts), listed, facts)
+            listed = f"{entry.name}.rejects-{entry.sha256[:8]}.csv"
+            manifest = self._make_manifest((entry,), parts, facts, here, listed)
             self.store.write("manifest.json", manifest.to_bytes())
             if (other := self._look_again()) is not None:
                 return other
-            if listed is not None:
-                destination.home.take(here / REJECTS_NAME, listed.name)
+            if manifest.rejects is not None:
+                destination.home.take(here / REJECTS_NAME, listed)
             if not destination.home.renames:  # bytes of two outputs may be as many: the old manifest holds no more
                 destination.home.remove(destination.manifest_name)
             destination.home.take(output, entry.name)
@@ -411,8 +408,7 @@ class Staging:
                 width = max(5, len(str(len(written) - 1)))
                 named = {f"part-{number:0{width}d}.parquet": part for number, part in enumerate(written)}
                 entries = tuple(Entry(name, part.rows, part.bytes, part.sha256) for name, part in named.items())
-            listed = self._list_rejected(parts, facts, here, REJECTS_NAME)
-            manifest = Manifest(self.job, entries, sum(part.rejected for part in parts), listed, facts)
+            manifest = self._make_manifest(entries, parts, facts, here, REJECTS_NAME)
             if not renames and (other := self._look_again()) is not None:
                 return other
             folder.remove(_SUCCESS)
@@ -420,7 +416,7 @@ class Staging:
             for old in folder.files().keys() - {destination.manifest_name, *(entry.name for entry in entries)}:
                 folder.remove(old)
             folder.write(destination.manifest_name, manifest.to_bytes())
-            if listed is not None:
+            if manifest.rejects is not None:
                 folder.take(here / REJECTS_NAME, REJECTS_NAME)
             for name, part in named.items():
                 self.store.give(part.staged, folder, name)
@@ -455,15 +451,18 @@ class Staging:
         if not home.renames and (wrong := home.find_changed(_digests(manifest.files))):
             raise ClusterError(f"{home.path(min(wrong))} is not whole in the store. Run the same command again.")
 
-    def _list_rejected(self, parts: Sequence[OutputPart], facts: InputFacts, here: Path, name: str) -> Entry | None:
-        """Write the files and rows that are left out to REJECTS_NAME `here`, which will be called `name`."""
-        lists = [part for part in parts if part.rejected]
-        if not lists and not facts.bad_files:
-            return None
+    def _make_manifest(
+        self, files: tuple[Entry, ...], parts: Sequence[OutputPart], facts: InputFacts, here: Path, listed: str
+    ) -> Manifest:
+        """The manifest; files and rows that are left out are in REJECTS_NAME `here`, which will be called `listed`."""
+        manifest = Manifest(self.job, files, sum(part.rejected for part in parts), facts=facts)
+        if not manifest.rejected and not facts.bad_files:
+            return manifest
         with replacing(here / REJECTS_NAME) as stream:
             stream.write(to_csv(None) + csv_of_files(facts.bad_files))
-            for part in lists:
-                with self.store.reading(part.rejects) as source:
-                    shutil.copyfileobj(source, stream, 1 << 20)
-        rows = sum(part.rejected for part in lists) + len(facts.bad_files)
-        return Entry(name, rows, *file_digest(here / REJECTS_NAME))
+            for part in parts:
+                if part.rejected:
+                    with self.store.reading(part.rejects) as source:
+                        shutil.copyfileobj(source, stream, 1 << 20)
+        entry = Entry(listed, manifest.rejected + len(facts.bad_files), *file_digest(here / REJECTS_NAME))
+        return replace(manifest, rejects=entry)
