@@ -23,6 +23,7 @@ from dkernel.data.encoding.text_numbers import DECIMAL_COMMA
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions
 from dkernel.data.object_columns import object_columns
 from dkernel.data.readers.arrow_tables import common_type
+from dkernel.data.readers.csv_fields import read_types
 from dkernel.data.refused_columns import RefusedColumnsError, explain_notation
 from dkernel.errors import DataError, MissingColumnError
 from dkernel.numerics.sparse_rows import RangeNames
@@ -60,7 +61,7 @@ def select_columns(tables: Sequence[FileSchema], request: ReadOptions) -> ReadCo
         name: "text" if name in as_text else times.get(name) or _one_kind(name, tables, request, keep)
         for name in sorted(needed)  # a set has another order in another process
     }
-    return ReadColumns(
+    read = ReadColumns(
         columns,
         request.label,
         request.weight,
@@ -73,8 +74,8 @@ def select_columns(tables: Sequence[FileSchema], request: ReadOptions) -> ReadCo
         encoded,
         formats=request.known_formats,
         keys={name: first.kinds[name] for name in first.keys if name in needed},
-        kept_types=_kept_types(tables, request),
     )
+    return replace(read, kept_types=_kept_types(tables, read))
 
 
 def _refuse_unclear(tables: Sequence[FileSchema], used: Set[str | None], request: ReadOptions) -> None:
@@ -102,12 +103,15 @@ def _refuse_unclear(tables: Sequence[FileSchema], used: Set[str | None], request
         raise RefusedColumnsError(next(iter(unclear.values()))[0].file.name, found)
 
 
-def _kept_types(tables: Sequence[FileSchema], request: ReadOptions) -> dict[str, pa.DataType]:
+def _kept_types(tables: Sequence[FileSchema], columns: ReadColumns) -> dict[str, pa.DataType]:
+    """The one type of each kept column that the files have in several; texts have that which they are read as."""
     common_types: dict[str, pa.DataType] = {}
-    if request.kept_as == "text":
+    if columns.kept_as == "text" or all(table.inferred for table in tables):
         return common_types
-    for name in request.keep:
-        types = {table.types[name]: table for table in reversed(tables) if table.rows and name in table.types}
+    texts = read_types(columns) if any(table.inferred for table in tables) else {}
+    for name in columns.kept:
+        read_as = {table.types.get(name, texts.get(name)): table for table in reversed(tables) if table.rows}
+        types = {kind: table for kind, table in read_as.items() if kind is not None}  # folder keys have none
         if len(types) < 2:
             continue
         common = common_type(list(types))

@@ -72,6 +72,35 @@ def test_kept_columns_that_no_type_holds_are_refused(tmp_path):
         read_kept(open_source(tmp_path, columns=["x"], keep="k"))
 
 
+BESIDE_TEXT = {
+    "whole": (["1", "2"], pa.array([1, 2], pa.int32()), pa.int64()),
+    "fraction": (["0.5", "2"], pa.array([1, 2], pa.int32()), pa.float64()),
+    "text": (["u", "v"], pa.array(["u", "v"]).dictionary_encode(), pa.string()),
+    "nothing beside decimals": (["", ""], pa.array([1, 2]).cast(pa.decimal128(21, 1)), pa.decimal128(21, 1)),
+    "nothing beside lists": (["", ""], pa.array([[1], [2]]), pa.list_(pa.int64())),
+    "text beside numbers": (["007", "1"], pa.array([1, 2]), None),
+    "fractions beside decimals": (["0.5", "2"], pa.array([1, 2]).cast(pa.decimal128(21, 1)), None),
+}
+
+
+@pytest.mark.parametrize("texts_first", [True, False])
+@pytest.mark.parametrize("case", BESIDE_TEXT)
+def test_kept_columns_of_texts_and_typed_files_have_one_type_or_are_refused_at_the_opening(tmp_path, case, texts_first):
+    texts, column, kind = BESIDE_TEXT[case]
+    for folder in ("year=1", "year=2"):
+        (tmp_path / folder).mkdir()
+    text, typed = ("year=1", "year=2") if texts_first else ("year=2", "year=1")
+    (tmp_path / text / "a.csv").write_text("x,k\n" + "".join(f"0.5,{value}\n" for value in texts))
+    pq.write_table(pa.table({"x": [1.0, 2.0], "k": column}), tmp_path / typed / "a.parquet")
+    if kind is None:
+        with pytest.raises(DataError, match=r"the kept column 'k' is of type .* and no type holds both"):
+            open_source(f"{tmp_path}/*/*", columns=["x"], keep=["k", "year"])
+        return
+    found = read_kept(open_source(f"{tmp_path}/*/*", columns=["x"], keep=["k", "year"]))
+    assert (found["k"].type, len(found), found["k"].null_count) == (kind, 4, texts.count(""))
+    assert found["year"].to_pylist() == [1, 1, 2, 2]
+
+
 @pytest.mark.parametrize("url", ["memory://nobucket/train", "memory://nobucket/train/*.csv", "memory://nobucket/a.csv"])
 def test_a_url_without_anything_is_not_said_to_be_of_no_format(url):
     with pytest.raises(

@@ -67,7 +67,7 @@ def read_types(columns: ReadColumns) -> dict[str, pa.DataType]:
                 return pa.string()
             if kind == "digits" and columns.kept_as == "numbers":
                 return pa.float64()
-        return TYPES[kind]
+        return TYPES.get(kind, pa.null())  # of other kinds no text has a value
 
     return {name: type_of(name) for name in columns.names}
 
