@@ -101,6 +101,13 @@ def test_kept_columns_of_texts_and_typed_files_have_one_type_or_are_refused_at_t
     assert found["year"].to_pylist() == [1, 1, 2, 2]
 
 
+def test_kept_bytes_of_arrays_and_tables_have_one_type(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.arange(3.0), k=np.array([b"u", b"v", b"w"]))
+    pq.write_table(pa.table({"x": [1.0], "k": [b"u"]}), tmp_path / "b.parquet")
+    found = read_kept(open_source([tmp_path / "a.npz", tmp_path / "b.parquet"], columns=["x"], keep="k"))
+    assert found["k"].cast(pa.string()).to_pylist() == ["u", "v", "w", "u"]
+
+
 @pytest.mark.parametrize("url", ["memory://nobucket/train", "memory://nobucket/train/*.csv", "memory://nobucket/a.csv"])
 def test_a_url_without_anything_is_not_said_to_be_of_no_format(url):
     with pytest.raises(

@@ -50,6 +50,7 @@ def member(
     packed = [f"{name}={value}" for name in _PACKING if not _is_neutral(name, value := attributes.get(name), dtype)]
     type_ = arrow_type(np.dtype(dtype))
     kind = OTHER if type_ is None else column_type(type_)  # objects, which cannot be read without running code
+    type_ = pa.string() if kind == TEXT else type_  # as bytes are read too
     return Member(key, tuple(int(n) for n in shape), kind, max(1, int(step)), ", ".join(packed), type_)
 
 
