@@ -6,7 +6,7 @@ from typing import ClassVar
 import fsspec
 import numpy as np
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 from dkernel import KernelClassifier, KernelRegressor, load, save
 from dkernel.data.store import explain_errors, locate, open_store, write_whole
@@ -98,6 +98,14 @@ def test_a_remote_file_has_a_hidden_name_until_all_of_it_is_there(monkeypatch):
         write_whole("remote://folder/a", b"new")
     assert open_store("remote://folder").names() == ["a"]
     assert MemoryFileSystem.cat_file(Remote(), "/folder/a") == b"old"
+
+
+def test_a_store_that_fails_while_a_file_is_read_is_named(monkeypatch):
+    write_whole("memory://broken/a", b"bytes")
+    with open_store("memory://broken").reading("a", all_of_it=False) as file:
+        monkeypatch.setattr(MemoryFile, "seek", lambda *_: 1 / 0)
+        with pytest.raises(ClusterError, match=r"memory://broken/a.*ZeroDivisionError"):
+            file.seek(0)
 
 
 def test_a_folder_is_tried_without_a_trace(folder):

@@ -37,9 +37,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from dkernel.data.file_stamps import ZARR_HEADS
 from dkernel.data.rejected_rows import csv_of_files, rows_of_csv, to_csv
 from dkernel.data.store import Store, is_url, locate, open_filesystem, plain_path
@@ -55,7 +52,7 @@ from dkernel.data.writers.atomic import (
     staged_name,
     sync_tree,
 )
-from dkernel.data.writers.formats import check_same, choose_format
+from dkernel.data.writers.formats import choose_format
 from dkernel.data.writers.manifest import (
     MANIFEST_VERSION,
     Entry,
@@ -404,7 +401,6 @@ class Staging:
             if isinstance(form, Partitioned):
                 entries = self._divide(form, written, here)
             else:
-                self._check_types(written)
                 width = max(5, len(str(len(written) - 1)))
                 named = {f"part-{number:0{width}d}.parquet": part for number, part in enumerate(written)}
                 entries = tuple(Entry(name, part.rows, part.bytes, part.sha256) for name, part in named.items())
@@ -436,14 +432,6 @@ class Staging:
         count = sum(form.count_output(output / name) for name, _ in files)
         check_rows(self.destination.path, count, sum(part.rows for part in written))
         return tuple(Entry(name, rows, *file_digest(output / name)) for name, rows in files)
-
-    def _check_types(self, parts: Sequence[OutputPart]) -> None:
-        """Refuse Parquet parts that have other columns or types than the first."""
-        first: pa.Schema | None = None
-        for part in parts:
-            with self.store.reading(part.staged, all_of_it=False) as stream, pq.ParquetFile(stream) as file:
-                first = file.schema_arrow if first is None else first
-                check_same(first, file.schema_arrow, part.staged)
 
     def _check_uploads(self, manifest: Manifest) -> None:
         """Refuse objects of a store that are not as large as what they were made of."""

@@ -98,10 +98,10 @@ def gather_tables(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting)
 
 
-def check_same(first: Any, other: Any, part: str) -> None:
+def _check_same(first: Any, other: Any, part: Path) -> None:
     if other != first:
         raise DataError(
-            f"{part.split('.')[0]} has the columns [{_types(other)}], the parts before it have [{_types(first)}]. "
+            f"{part.name.split('.')[0]} has the columns [{_types(other)}], the parts before it have [{_types(first)}]. "
             "The input's kept columns must have one type in all of its files: convert them, or leave them out."
         )
 
@@ -116,7 +116,7 @@ def row_groups(parts: Sequence[Path]) -> Iterator[pa.Table]:
     for part in parts:
         with open_parquet(part) as file:
             first = file.schema_arrow if first is None else first
-            check_same(first, file.schema_arrow, part.name)
+            _check_same(first, file.schema_arrow, part)
             for group in range(file.num_row_groups):
                 yield file.read_row_group(group)
 
@@ -266,7 +266,7 @@ class Npy(Format):
             stream.seek(header.offset)
             for part in parts:
                 array = np.load(part, mmap_mode="r")
-                check_same((first.dtype, *first.shape[1:]), (array.dtype, *array.shape[1:]), part.name)
+                _check_same((first.dtype, *first.shape[1:]), (array.dtype, *array.shape[1:]), part)
                 with open(part, "rb") as source:
                     source.seek(array.offset)
                     shutil.copyfileobj(source, stream, 1 << 20)
