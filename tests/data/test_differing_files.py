@@ -85,7 +85,7 @@ BESIDE_TEXT = {
 
 @pytest.mark.parametrize("texts_first", [True, False])
 @pytest.mark.parametrize("case", BESIDE_TEXT)
-def test_kept_columns_of_texts_and_typed_files_have_one_type_or_are_refused_at_the_opening(tmp_path, case, texts_first):
+def test_kept_columns_of_texts_and_typed_files_have_one_type(tmp_path, case, texts_first):
     texts, column, kind = BESIDE_TEXT[case]
     for folder in ("year=1", "year=2"):
         (tmp_path / folder).mkdir()
