@@ -25,7 +25,7 @@ from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divid
 from dkernel.data.paths import FORMATS, File, expand, split_ending
 from dkernel.data.readers.folder_keys import parse_keys, with_folder_keys
 from dkernel.data.refused_columns import collect_refusals
-from dkernel.data.scratch import Scratch, unpack_all
+from dkernel.data.scratch import Scratch, copy_in_shares, unpack_all
 from dkernel.data.source import Source, Unit
 from dkernel.data.table_formats import live_rows
 from dkernel.data.usable_files import check_bad_files, mask_names, without_bad_files
@@ -271,7 +271,8 @@ def _usable(
 
 
 def _look_at(files: Sequence[File], request: ReadOptions, scratch: Scratch) -> tuple[list[FileSchema], ReadColumns]:
-    tables = with_folder_keys(_read_schemas(unpack_all(files, scratch, request.compute), request), request)
+    tables = _read_schemas(unpack_all(files, scratch, request.compute), request)
+    tables = with_folder_keys(copy_in_shares(tables, scratch, request.compute), request)
     return tables, select_columns(tables, request)
 
 
@@ -342,6 +343,14 @@ def _note_hidden(table: FileSchema, request: ReadOptions) -> dict[str, str]:
     return {"left out": said} if unused else {}
 
 
+def _large_groups(tables: Sequence[FileSchema]) -> str:
+    """What the files of large row groups take beside a reading; "" where there are none."""
+    large = [table.file for table in tables if table.file.format == "parquet" and table.extra]
+    if alone := [file.name for file in large if not file.copy]:
+        return f"those of {alone[0]} are decoded from their beginning for each share: write groups of 100,000 rows"
+    return f"those of {large[0].name} are large: it is read from a copy on scratch" if large else ""
+
+
 def _wide_columns(tables: Sequence[FileSchema], columns: ReadColumns) -> dict[int, bool]:
     """The positions of the numbers that float32 may not hold, each with True where they are whole."""
     if columns.objects or isinstance(columns.features, RangeNames):
@@ -379,6 +388,7 @@ def _source(
         counted=sum(rows for table in tables for rows, _ in table.counted) or None,
         encoding=columns.encoding,
         weight_column=columns.weight,
+        large_groups=_large_groups(tables),
         passed_over=tuple(
             sorted(
                 {*passed_over, *([columns.weight] if columns.weight else []), *(columns.kept if columns.label else ())}

@@ -60,7 +60,8 @@ class File:
 
     `name` is what the user called it, without the secrets of a URL; a Zarr store is one file. `stamp` is its mtime in
     ns (local) or its etag or date (remote), `dkernel.data.file_stamps`. `text_encoding` is that of a text which is not
-    UTF-8. `origin` is set on a scratch copy: the file it was made from. `host` is the machine on which it was opened.
+    UTF-8. `origin` is set on a scratch copy: the file it was made from. `copy` is a Parquet file on scratch with the
+    same rows in smaller row groups, which is read where it is there. `host` is the machine on which it was opened.
     """
 
     path: str = field(repr=False)
@@ -72,6 +73,7 @@ class File:
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     origin: "File | None" = None
     text_encoding: str = ""
+    copy: str = field(default="", repr=False, compare=False)
     host: str = field(default_factory=platform.node, repr=False, compare=False)
 
     @property
@@ -84,13 +86,13 @@ class File:
         """The ending without the compression, in small letters: '.tsv' of 'A.TSV.gz'."""
         return split_ending(self.path)[0]
 
-    def open(self) -> Any:
-        """A binary file to read from."""
+    def open(self, **how: Any) -> Any:
+        """A binary file to read from; `how` is for fsspec."""
         if self.local:
             return open(self.path, "rb")
         with explain_errors(self.path):
             system, path = open_filesystem(self.path, self.options)
-            return OpenedFile(system.open(path, "rb"), self.path)
+            return OpenedFile(system.open(path, "rb", **how), self.path)
 
     def has_ranges(self) -> bool:
         """False if it comes from a web server that sends nothing but the whole file."""

@@ -1,5 +1,5 @@
-"""Files on scratch: unpacked copies of compressed text, of NPZ and of text that is not UTF-8, and files of web servers
-that send them as a whole.
+"""Files on scratch: unpacked copies of compressed text, of NPZ and of text that is not UTF-8, files of web servers that
+send them as a whole, and Parquet files in smaller row groups.
 
 A copy is made once, by a task on a worker, and found again by the fingerprint of the file that it was made from.
 """
@@ -26,8 +26,10 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from dkernel.data.damage import explain_damage
+from dkernel.data.file_schema import FileSchema
 from dkernel.data.paths import File
 from dkernel.data.readers.npy import NO_NPZ
+from dkernel.data.readers.parquet import store_shares
 from dkernel.data.store import explain_errors, open_filesystem, plain_path
 from dkernel.data.writers.atomic import replacing
 from dkernel.errors import DataError, RecipeError
@@ -70,6 +72,17 @@ def unpack_all(files: Sequence[File], scratch: Scratch, compute: Callable[..., A
     for i, copy in zip(packed, compute(*(files[i].task(unpack, folder) for i in packed)), strict=True):
         copy.check()  # that this process sees it
         result[i] = copy
+    return result
+
+
+def copy_in_shares(tables: Sequence[FileSchema], scratch: Scratch, compute: Callable[..., Any]) -> list[FileSchema]:
+    """The tables, those of Parquet with large row groups with a copy in smaller ones where one can be made."""
+    result = list(tables)
+    if large := [i for i, table in enumerate(tables) if table.file.format == "parquet" and table.extra]:
+        folder = make_scratch_folder(scratch)
+        copies = compute(*(tables[i].file.task(store_shares, folder) for i in large))
+        for i, copy in zip(large, copies, strict=True):
+            result[i] = replace(tables[i], file=replace(tables[i].file, copy=copy))
     return result
 
 

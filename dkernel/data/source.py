@@ -63,7 +63,7 @@ class Source:
     settled. `rejected` lists the bad rows that were left out, an Arrow table with the columns of
     `dkernel.data.rejected_rows.REJECTS`, None where they were not searched. `passed_over` are the excluded columns
     and the weight, `weight_column` is the weight of files, `bad_files` the files that were left out, each with the
-    reason.
+    reason. `large_groups` says how large row groups of Parquet are read, where there are some.
 
     Examples
     --------
@@ -98,6 +98,7 @@ class Source:
     passed_over: tuple[str, ...] = ()
     weight_column: str | None = None
     bad_files: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    large_groups: str = field(default="", repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Take the bytes of a row from the layout of the blocks where nobody has counted them."""

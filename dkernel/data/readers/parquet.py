@@ -1,16 +1,23 @@
-"""Parquet: the footer says rows, names and types; a part is one row group or several small consecutive ones."""
+"""Parquet: the footer says rows, names and types; a part is a row group, several small ones, or a share of a large one.
+
+Parquet is entered at row groups alone. So a file with large ones is copied once to scratch, where each share is a row
+group. A process that does not see the copy decodes the row group from its beginning and drops what lies before the
+share; so the parts, and the bits, are the same.
+"""
 
 import json
 import os
+import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dkernel.data.arrow import column_array, look_up, pick_rows
+from dkernel.data.arrow import column_array, cut_tables, look_up, pick_rows
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.column_types import column_type
 from dkernel.data.damage import explain_damage
@@ -21,6 +28,12 @@ from dkernel.data.readers.arrow_tables import bytes_in, raw_of_table, rows_witho
 from dkernel.data.rejected_rows import RejectedRow
 from dkernel.errors import DataError
 from dkernel.numerics.validation import RowDescriber
+
+# A row group of more rows or bytes than these is read in shares; they decide the chunks, and so the bits.
+_LARGE_ROWS, _LARGE_BYTES = 2**20, 2**28
+_SHARE_ROWS, _SHARE_BYTES = 2**18, 2**26  # a share and its block take some 100 MiB of a worker
+_BATCHES = 4  # of a share, which is in memory once, and a fourth of it beside it
+_COLUMN_BUFFER, _REMOTE_BUFFER = 2**18, 2**22  # bytes of a column that are read at a time
 
 
 def read_schema(files: Sequence[File], _: ReadOptions) -> list[FileSchema]:
@@ -55,15 +68,32 @@ def find_bad_rows(file: File, part: FilePart, columns: ReadColumns) -> tuple[dic
 
 
 def _read(file: File, part: FilePart, columns: ReadColumns) -> pa.Table:
-    with _open(file) as opened:
-        groups = range(part.first, part.stop)
-        # One thread: the tasks are the parallelism, and a reader's own threads would come on top of it.
-        table = opened.read_row_groups(groups, columns=list(columns.names), use_threads=False)
+    with _open(file, whole=not part.extra) as opened:
+        table = _read_rows(opened, part, list(columns.names))
         exact = [name for name in _int96_in(opened) if name in columns.names and not columns.is_time(name)]
     if exact:
-        with _open(file, "ns") as opened:
-            _check_nanoseconds(file, table, opened.read_row_groups(groups, columns=exact, use_threads=False))
+        with _open(file, "ns", not part.extra) as opened:
+            _check_nanoseconds(file, table, _read_rows(opened, part, exact))
     return table
+
+
+def _read_rows(opened: pq.ParquetFile, part: FilePart, names: list[str]) -> pa.Table:
+    """The rows of a part: those of its row groups, without what these have before and after it."""
+    counts = [opened.metadata.row_group(i).num_rows for i in range(opened.num_row_groups)]
+    starts = np.cumsum([0, *counts])
+    first, last = part.first_row, part.first_row + part.rows
+    groups = np.flatnonzero((starts[:-1] < last) & (starts[1:] > first)).tolist()
+    # One thread: the tasks are the parallelism, and a reader's own threads would come on top of it.
+    if sum(counts[i] for i in groups) == part.rows:
+        return opened.read_row_groups(groups, columns=names, use_threads=False)
+    found, row = [], starts[groups[0]]
+    for batch in opened.iter_batches(-(-part.rows // _BATCHES), groups, columns=names, use_threads=False):
+        if row + len(batch) > first:
+            found.append(batch[max(0, first - row) : last - row])
+        row += len(batch)
+        if row >= last:
+            break
+    return pa.Table.from_batches(found)
 
 
 def _int96_in(opened: pq.ParquetFile) -> list[str]:
@@ -84,13 +114,21 @@ def _check_nanoseconds(file: File, table: pa.Table, exact: pa.Table) -> None:
 
 
 @contextmanager
-def _open(file: File, unit: str = "us") -> Iterator[pq.ParquetFile]:
-    """Open a file; its INT96 timestamps are in this unit: nanoseconds hold the years 1677 to 2262 only."""
+def _open(file: File, unit: str = "us", whole: bool = True) -> Iterator[pq.ParquetFile]:
+    """Open a file, or its copy, to read `whole` row groups, or all of them a batch at a time.
+
+    INT96 timestamps are in this unit: nanoseconds hold the years 1677 to 2262 only.
+    """
+    here = file.copy if os.path.exists(file.copy) else file.path if file.local else ""
     with explain_damage(file.name, "the file is truncated, damaged or no Parquet"), ExitStack() as stack:
         # A local name may be any bytes, and Arrow alone takes UTF-8 only.
-        stream = stack.enter_context(pa.OSFile(os.fsencode(file.path)) if file.local else file.open())
+        stream = pa.OSFile(os.fsencode(here)) if here else file.open() if whole else file.open(cache_type="none")
         opened = pq.ParquetFile(
-            stream, pre_buffer=not file.local, coerce_int96_timestamp_unit=unit, page_checksum_verification=True
+            stack.enter_context(stream),
+            buffer_size=_COLUMN_BUFFER if here else _REMOTE_BUFFER,
+            pre_buffer=whole and not here,
+            coerce_int96_timestamp_unit=unit,
+            page_checksum_verification=True,
         )
         yield stack.enter_context(opened)
 
@@ -104,16 +142,57 @@ def _look(file: File) -> FileSchema:
             raise DataError(f"{file.name}: the column {twice!r} occurs twice; every column needs a name of its own.")
         index, coded = _read_pandas_metadata(schema)
         groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
+        steps = [_shares(group) for group in groups]
         return FileSchema(
             file,
             {field.name: column_type(field.type) for field in schema},
             footer.num_rows,
-            steps=tuple(group.num_rows for group in groups),
+            steps=tuple(chain.from_iterable(steps)),
+            extra=any(len(shares) > 1 for shares in steps),
             indices=index,
             coded=coded,
             types={field.name: field.type for field in schema},
             width=-(-sum(group.total_byte_size for group in groups) // max(1, footer.num_rows)),
         )
+
+
+def _shares(group: pq.RowGroupMetaData) -> list[int]:
+    """The rows of the shares of a large row group, all but the last of one size; of another one its rows."""
+    rows, stored = group.num_rows, group.total_byte_size
+    if rows <= _LARGE_ROWS and stored <= _LARGE_BYTES:
+        return [rows]
+    most = -(-rows // max(-(-rows // _SHARE_ROWS), -(-stored // _SHARE_BYTES)))
+    return [min(most, rows - first) for first in range(0, rows, most)]
+
+
+def store_shares(file: File, folder: str) -> str:
+    """The path of a copy in which each share is a row group; "" where none can be made. Runs on a worker."""
+    target = os.path.join(folder, f"{file.key('shares')}.parquet")
+    staged = f"{target}.{uuid.uuid4().hex}.part"
+    try:
+        if not os.path.exists(target):
+            with _open(file, whole=False) as opened:
+                if _int96_in(opened):  # whose nanoseconds a copy would not have
+                    return ""
+                _write_shares(opened, staged)
+            os.replace(staged, target)
+        return target
+    except (OSError, DataError, pa.ArrowException):
+        return ""
+    finally:
+        with suppress(FileNotFoundError):
+            os.remove(staged)
+
+
+def _write_shares(opened: pq.ParquetFile, path: str) -> None:
+    schema = opened.schema_arrow
+    words = [field.name for field in schema if not pa.types.is_floating(field.type)]
+    with pq.ParquetWriter(path, schema, use_dictionary=words, write_statistics=False) as writer:
+        for i in range(opened.num_row_groups):
+            rows = max(1, _shares(opened.metadata.row_group(i))[0])
+            batches = opened.iter_batches(-(-rows // _BATCHES), [i], use_threads=False)
+            for share in cut_tables((pa.Table.from_batches([batch]) for batch in batches), rows):
+                writer.write_table(share, row_group_size=rows)
 
 
 def _read_pandas_metadata(schema: pa.Schema) -> tuple[frozenset[str], frozenset[str]]:

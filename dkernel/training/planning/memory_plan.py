@@ -136,7 +136,8 @@ class Plan:
 
     @property
     def _read_seconds(self) -> float:
-        return (1 if self.keeps_rows else self.readings) * reading_seconds(self.source)
+        copy = bool(self.source.large_groups)
+        return (copy + (1 if self.keeps_rows else self.readings)) * reading_seconds(self.source)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as JSON: the figures of `format_plan`, and a few more."""
@@ -162,6 +163,7 @@ class Plan:
             "most_seconds": self.most_seconds,
             "local": list(self.local),
             "readings": self.readings,
+            "row_groups": self.source.large_groups,
             "local_readings": sum(self.costs[name].readings for name in self.local),
             "model_bytes": self.model_bytes,
             "slots": self.slots,
@@ -249,6 +251,7 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("rows", f"{plan['n']:,} of {plan['p']:,} inputs"),
         ("model", f"{plan['columns']:,} components{stages}; a file of {format_bytes(plan['model_bytes'])} at most"),
         ("readings", _readings(plan)),
+        *([("row groups", plan["row_groups"])] if plan.get("row_groups") else []),
         ("memory", f"{worker}, {here}"),
         ("time", f"{max(1, round(plan['core_seconds'])):,} s of one usual core; {threads}"),
         ("disk", f"{checkpoint} with --checkpoint, {scratch} of scratch"),
