@@ -35,6 +35,7 @@ OBJECT_STORES = {
 }
 """Protocols of fsspec under which an object is there with all of its bytes or not at all."""
 _KEYS = re.compile(r"\b(s3|s3a|gs|gcs|r2)://[^/]*@")  # no name of a bucket has this sign
+_REFUSED_FOR_EVER = re.compile(r"4(?!08|25|29)..|501|505")  # statuses of HTTP that are the same in a repetition
 _ARCHIVE = re.compile(r"(?:^|::)(?:zip|tar|libarchive)://")
 _HEADER_BYTES = 2**20  # that are fetched at one time of a file whose first bytes are read
 
@@ -481,6 +482,8 @@ def _explain(url: str, error: Exception) -> DKernelError:
             f"{url}: there are no credentials for this store ({error}). Give them to the client and the workers: "
             "variables such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role."
         )
+    if _REFUSED_FOR_EVER.fullmatch(str(getattr(error, "status", ""))):
+        return DataError(f"{url}: the server refuses this ({error}). Name another place, such as a folder or a bucket.")
     return StoreError(
         f"{url}: the store failed ({type(error).__name__}: {error}). Run the same command again; what is finished is "
         "kept."

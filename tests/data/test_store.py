@@ -1,11 +1,13 @@
 """Files of state and results, on a disk and at URLs: whole or not at all, the same bytes, the same refusals."""
 
 import hashlib
+from types import SimpleNamespace
 from typing import ClassVar
 
 import fsspec
 import numpy as np
 import pytest
+from aiohttp import ClientResponseError
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 from dkernel import KernelClassifier, KernelRegressor, load, save
@@ -162,6 +164,11 @@ class NoCredentialsError(Exception):
     """As botocore calls it."""
 
 
+def answer(status):
+    """What a web server says instead of doing what was asked."""
+    return ClientResponseError(SimpleNamespace(real_url="http://host"), (), status=status, message="no")
+
+
 @pytest.mark.parametrize(
     ("found", "kind", "told"),
     [
@@ -169,6 +176,10 @@ class NoCredentialsError(Exception):
         (PermissionError("Access Denied"), DataError, "the right to list, read, write and delete"),
         (FileNotFoundError("NoSuchBucket"), DataError, "no such bucket"),
         (ConnectionError("refused"), ClusterError, "Run the same command again"),
+        (answer(405), DataError, "the server refuses this.*Name another place"),
+        (answer(501), DataError, "the server refuses this.*Name another place"),
+        (answer(429), ClusterError, "Run the same command again"),
+        (answer(503), ClusterError, "Run the same command again"),
     ],
     ids=lambda value: type(value).__name__,
 )
