@@ -226,11 +226,20 @@ def test_named_matrix_among_others(tmp_path: Path) -> None:
     assert values(open_source(tmp_path / "a.npz", label="y")).tolist() == X.tolist()
 
 
-def test_an_array_of_another_length_can_be_excluded(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", X=X, y=Y, classes=np.arange(2))
-    with pytest.raises(DataError, match=r"'classes' has the shape \(2,\)"):
+ODD = {
+    "another length": (np.arange(2), r"'other' has the shape \(2,\)"),
+    "objects": (np.array([{}, *[None] * 9]), "'other' holds Python objects"),
+    "a matrix": (np.ones((10, 2)), "several two-dimensional arrays"),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_an_array_that_cannot_be_read_can_be_excluded(tmp_path: Path, kind: str) -> None:
+    odd, match = ODD[kind]
+    np.savez(tmp_path / "a.npz", first=X, y=Y, other=odd)
+    with pytest.raises(DataError, match=match):
         open_source(tmp_path / "a.npz", label="y")
-    assert open_source(tmp_path / "a.npz", label="y", exclude="classes").n_rows == 10
+    assert values(open_source(tmp_path / "a.npz", label="y", exclude="other")).tolist() == X.tolist()
 
 
 def test_missing_values_name_the_row_of_the_file(tmp_path: Path) -> None:

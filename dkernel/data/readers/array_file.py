@@ -66,14 +66,19 @@ def _is_neutral(name: str, value: Any, dtype: Any) -> bool:
 
 
 def table_of_members(file: File, members: Sequence[Member], exclude: Sequence[str]) -> FileSchema:
-    """The content of the file as one table; its `extra` is the key of the matrix ('' is a key, None is no matrix)."""
+    """The content of the file as one table; its `extra` is the key of the matrix ('' is a key, None is no matrix).
+
+    What is excluded may have any shape and type: only its name counts.
+    """
+    passed_over = {m.key: m.kind for m in members if m.key in exclude}
+    members = [m for m in members if m.key not in exclude]
     matrix = _matrix(file, members)
     flat = [m for m in members if m is not matrix and _is_column(m)]
     odd = [m for m in members if m is not matrix and not _is_column(m)]
     if odd and matrix is None and not flat:
         raise DataError(f"{file.name}: {_describe(odd[0])}; a table of 2 dimensions is needed.")
     used = [*([matrix] if matrix else []), *flat]
-    if packed := [m for m in used if m.packed and m.key not in exclude]:
+    if packed := [m for m in used if m.packed]:
         raise DataError(
             f"{file.name}: the array{f' {packed[0].key!r}' if packed[0].key else ''} is packed ({packed[0].packed}): "
             "its stored numbers are not its values. Store these (xarray does, of what it opened, after "
@@ -83,7 +88,7 @@ def table_of_members(file: File, members: Sequence[Member], exclude: Sequence[st
         raise DataError(f"{file.name}: the file holds no arrays.")
     rows = used[0].shape[0]
     for other in used:
-        if other.shape[0] != rows and other.key not in exclude:
+        if other.shape[0] != rows:
             raise DataError(
                 f"{file.name}: {_describe(used[0])}, but {_describe(other)}; both need the same number of rows."
             )
@@ -100,6 +105,7 @@ def table_of_members(file: File, members: Sequence[Member], exclude: Sequence[st
         kinds[m.key], types[m.key] = m.kind, m.type
     step = max(m.step for m in used) if matrix is None else matrix.step
     key = matrix.key if matrix else None
+    kinds = {**passed_over, **kinds}
     return FileSchema(file, kinds, rows, step, numbered=matrix is not None, extra=key, types=types)
 
 

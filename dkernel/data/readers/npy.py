@@ -60,10 +60,10 @@ def _look(file: File, request: ReadOptions) -> FileSchema:
         arrays = _arrays(file, opened)
     members: list[Member] = []
     for key, array in arrays.items():
-        if array.dtype.hasobject:
+        if array.dtype.hasobject and key not in request.exclude:
             raise DataError(
                 f"{file.name}: the array{f' {key!r}' if key else ''} holds Python objects, which only unpickling could "
-                "read, and that runs code: store numbers, or text of fixed width."
+                "read, and that runs code: store numbers, or text of fixed width, or exclude the array."
             )
         if array.dtype.names and len(array.shape) == 1 and not key:
             members += [
