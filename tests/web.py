@@ -11,7 +11,8 @@ from pathlib import Path
 def serve(folder: Path, ranges: str = "bytes") -> Iterator[str]:
     """The host and port of a server that has ranges ("bytes"), says that it has none, or does not say so ("silent").
 
-    One that is "unsized" does not say either how many bytes a file has, and "cut" breaks off in the middle of each.
+    One that is "unsized" does not say either how many bytes a file has, "bare" not even its version, and "cut" breaks
+    off in the middle of each.
     """
 
     class Answers(BaseHTTPRequestHandler):
@@ -23,8 +24,10 @@ def serve(folder: Path, ranges: str = "bytes") -> Iterator[str]:
             headers = {"Content-Length": len(part), "ETag": f'"{len(whole)}"'}
             headers |= {"Content-Range": f"bytes {first}-{last}/{len(whole)}"} if part is not whole else {}
             headers |= {"Accept-Ranges": ranges} if ranges in ("bytes", "none") else {}
-            if ranges == "unsized":
+            if ranges in ("unsized", "bare"):
                 del headers["Content-Length"]
+            if ranges == "bare":
+                del headers["ETag"]
             self.send_response(404 if not path.is_file() else 206 if part is not whole else 200)
             for name, value in headers.items():
                 self.send_header(name, str(value))

@@ -12,6 +12,7 @@ _STAMPS = ("ETag", "etag", "mtime", "LastModified", "Last-Modified", "updated", 
 _DATES_OF_FILES = ("LastModified", "last_modified", "mtime", "updated", "created")
 UNKNOWN = -1  # bytes of a file whose server makes it as it is sent
 ZARR_HEADS = {"zarr.json", ".zarray", ".zgroup"}  # one of which every Zarr folder has
+BY_CONTENT = "sha256 "  # begins the stamp of a file of which a server says neither its bytes nor its version or date
 
 
 def stamp_file(path: str, options: Mapping[str, Any] = MappingProxyType({})) -> tuple[int, str]:
@@ -32,7 +33,8 @@ def stamp_file(path: str, options: Mapping[str, Any] = MappingProxyType({})) -> 
         info = system.info(inner)
         size, version = info.get("size"), _version(info)
         if size is None and not version:
-            raise ValueError("the server says neither how many bytes it has nor its version or date")
+            with system.open(inner, "rb") as file:
+                version = BY_CONTENT + digest_of(file)
         return UNKNOWN if size is None else int(size), version
     files = system.find(inner, detail=True)
     _check_heads(map(os.path.basename, files))
@@ -40,6 +42,14 @@ def stamp_file(path: str, options: Mapping[str, Any] = MappingProxyType({})) -> 
     versions = sorted((name, int(info.get("size") or 0), _version(info)) for name, info in files.items())
     digest = hashlib.sha256(repr(versions).encode()).hexdigest()[:32]
     return sum(size for _, size, _ in versions), f"{newest} {digest}"
+
+
+def digest_of(file: Any) -> str:
+    """The sha256 of what is left of an open file."""
+    digest = hashlib.sha256()
+    while block := file.read(2**20):
+        digest.update(block)
+    return digest.hexdigest()
 
 
 def newest_inside(path: str, options: Mapping[str, Any], names: Iterable[str]) -> int:

@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from dkernel.data.damage import explain_damage
 from dkernel.data.file_schema import FileSchema
+from dkernel.data.file_stamps import BY_CONTENT, UNKNOWN, digest_of
 from dkernel.data.paths import File
 from dkernel.data.readers.npy import NO_NPZ
 from dkernel.data.readers.parquet import store_shares
@@ -132,6 +133,9 @@ def _whole(file: File, folder: str) -> Any:
     with explain_errors(file.path):
         system, inner = open_filesystem(file.path, file.options)
         system.get_file(inner, copy.name)
+    if file.stamp.startswith(BY_CONTENT):
+        with open(copy.name, "rb") as whole:
+            file.check_is((UNKNOWN, BY_CONTENT + digest_of(whole)))
     return copy
 
 

@@ -30,9 +30,11 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(params=["none", "silent", "bytes", "unsized"])
+@pytest.fixture(params=["none", "silent", "bytes", "unsized", "bare"])
 def site(request, folder):
-    """The address of a server that has ranges, or says that it has none, or does not say so, nor how long files are."""
+    """The address of a server that has ranges, or says that it has none, or does not say so, nor how long files are,
+    nor their versions.
+    """
 
     with serve(folder, request.param) as place:
         yield f"http://{place}"
@@ -44,6 +46,20 @@ def test_a_server_without_ranges_is_read_as_others(site, folder, name, tmp_path)
     source, local = (open_source(f"{place}/{name}", label=label, scratch=tmp_path) for place in (site, folder))
     np.testing.assert_array_equal(source.X.compute(), local.X.compute())
     assert not list(tmp_path.glob("*.web")) + list(tmp_path.glob("*.part"))
+
+
+def test_a_file_without_a_version_is_known_by_its_content(tmp_path):
+    """A file of a server that says nothing of it was refused; a copy of what it was before is not taken for it."""
+    name, scratch = tmp_path / "d.csv", tmp_path / "s"
+    with serve(tmp_path, "bare") as place:
+        seen = []
+        for text in ("a,y\n1,2\n3,4\n", "a,y\n5,6\n7,8\n", "a,y\n1,2\n3,4\n"):
+            name.write_text(text)
+            source = open_source(f"http://{place}/d.csv", label="y", scratch=scratch)
+            seen.append((source.fingerprint, source.y.compute().tolist()))
+    assert [y for _, y in seen] == [[2, 4], [6, 8], [2, 4]]
+    assert seen[0] == seen[2] != seen[1]
+    assert len(list(scratch.iterdir())) == 2
 
 
 def test_a_signed_address_is_judged_by_its_path(site):
