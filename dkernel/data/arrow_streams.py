@@ -24,6 +24,8 @@ from dkernel.errors import DataError
 
 GROUP_ROWS = 131_072  # rows of a row group, whatever the library's batches: they decide the chunks, and so the bits
 
+_DATE_DIGITS = 14  # of a digest: as nanoseconds they are a date of the years 1970 to 1972
+
 
 def is_stream(rows: Any) -> bool:
     """True if rows come in batches: of a LazyFrame, a table of Ibis, or an Arrow stream that is no frame in memory.
@@ -76,8 +78,11 @@ def read_frames(rows: Any, names: Iterable[str] = ()) -> Iterator[Any]:
             yield (batch.select(names) if same else batch).to_pandas()
 
 
-def store_stream(rows: Any, scratch: Scratch) -> File:
-    """The rows of a stream as a Parquet file on scratch, whose name follows its content: equal rows, equal files."""
+def store_stream(rows: Any, scratch: Scratch, name: str = "") -> File:
+    """The rows of a stream as a Parquet file on scratch, whose path and date follow its content.
+
+    Its name in messages is that of the table, or tells the kind of the stream.
+    """
     folder = make_scratch_folder(scratch)
     staged = tempfile.mkdtemp(prefix=".stream-", dir=folder)
     path, n = os.path.join(staged, "rows.parquet"), 0
@@ -95,10 +100,10 @@ def store_stream(rows: Any, scratch: Scratch) -> File:
             raise DataError(f"The {type(rows).__name__} has no rows.")
         with open(path, "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()[:32]
-        name = f"stream-{digest}.parquet"
-        target = os.path.join(folder, name)
-        os.utime(path, ns=(0, 0))  # a file is known by its date too, and that of equal rows is equal
+        target = os.path.join(folder, f"stream-{digest}.parquet")
+        date = int(digest[:_DATE_DIGITS], 16)
+        os.utime(path, ns=(date, date))  # a file is known by its name and date, so equal rows have an equal one
         os.replace(path, target)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
-    return replace(expand(target)[0], name=name)
+    return replace(expand(target)[0], name=name or f"{type(rows).__name__}-{digest[:8]}")

@@ -29,7 +29,7 @@ from dkernel.data.scratch import Scratch, copy_in_shares, unpack_all
 from dkernel.data.source import Source, Unit
 from dkernel.data.table_formats import live_rows
 from dkernel.data.usable_files import check_bad_files, mask_names, without_bad_files
-from dkernel.errors import DataError, RecipeError, UnseenFileError
+from dkernel.errors import DataError, RecipeError, UnseenFileError, mask_urls
 from dkernel.kernels import Kernel
 from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.numerics.validation import DTYPES
@@ -249,7 +249,7 @@ def _store_streams(paths: Any, scratch: Scratch, options: Mapping[str, Any]) -> 
         elif isinstance(item, File):
             continue
         elif split_ending(text := os.fspath(item))[0] not in FORMATS and (rows := live_rows(text, options)):
-            listed[i] = store_stream(rows, scratch)
+            listed[i] = store_stream(rows, scratch, mask_urls(text))
     return listed
 
 

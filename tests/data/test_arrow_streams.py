@@ -1,6 +1,7 @@
 """Rows that come in batches of Arrow: a fit of a stream is that of its rows, whatever library cuts it into batches."""
 
 import hashlib
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -97,7 +98,7 @@ def test_equal_rows_are_equal_files_so_a_checkpoint_goes_on(table, tmp_path):
     assert len({(file.name, file.size, file.stamp) for file in files}) == 1
     other = store_stream(streams(table[1:])["reader"](), Scratch.of(tmp_path))
     assert other.name != files[0].name
-    assert [path.name for path in (tmp_path / "100").iterdir()] == [files[0].name]  # nothing else is left
+    assert list((tmp_path / "100").iterdir()) == [Path(files[0].path)]  # nothing else is left
 
 
 def test_weights_are_a_column_too(table):
@@ -115,6 +116,8 @@ def test_what_a_stream_needs_is_said(table):
         KernelClassifier(**QUICK).fit(pl.from_pandas(table), "label")
     with pytest.raises(DataError, match="'labl'"):
         KernelClassifier(**QUICK).fit(streams(table)["relation"](), "labl")
+    with pytest.raises(DataError, match=r"^LazyFrame-[0-9a-f]{8} has no column 'lbl'"):
+        open_source(pl.from_pandas(table).lazy(), label="lbl")
     with pytest.raises(DataError, match="RecordBatchReader has no rows"):
         open_source(streams(table[:0])["reader"](), label="label")
     with pytest.raises(DataError, match=r"X is a LazyFrame, whose rows come in batches.*X\.collect\(\)"):
@@ -167,5 +170,5 @@ def test_rows_are_written_while_the_stream_makes_others(make, tmp_path, monkeypa
     file = store_stream(make(batches()), Scratch.of(tmp_path))
     assert written[0] == made[0] == LAZY_BATCHES * LAZY_ROWS
     assert ahead[0] < written[0] / 3
-    kept = pa.parquet.read_table(tmp_path / file.name)
+    kept = pa.parquet.read_table(file.path)
     assert (kept["d"].to_numpy() == np.repeat(np.arange(LAZY_BATCHES), LAZY_ROWS)).all()

@@ -55,6 +55,21 @@ def test_a_delta_table_has_the_rows_of_its_newest_snapshot(seeds, tmp_path):
         np.testing.assert_array_equal(source.X.compute(), expected[["x", "id"]].to_numpy(np.float32))
 
 
+def test_messages_and_plans_name_the_table_and_not_the_copy_of_its_rows(tmp_path, run_to):
+    """They named a file of scratch, which doctor then missed on the workers; equal sizes are not equal snapshots."""
+    seen = []
+    for label in ([0, 1] * 20, [1, 0] * 20):
+        deltalake.write_deltalake(tmp_path / "t", pa.table({"x": np.arange(40.0), "y": label}), mode="overwrite")
+        source = open_source(tmp_path / "t", label="y")
+        seen.append((*source.files, *source.stamps, source.fingerprint))
+    assert {each[0] for each in seen} == {str(tmp_path / "t")}
+    assert seen[0][1] != seen[1][1]
+    assert seen[0][2] != seen[1][2]
+    with pytest.raises(DataError, match=f"^{tmp_path}/t has no column 'z'"):
+        open_source(tmp_path / "t", label="z")
+    run_to("doctor", tmp_path / "t", "--label", "y", code=0)
+
+
 def test_an_iceberg_table_has_the_rows_of_its_newest_snapshot(tmp_path):
     catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
     catalog.create_namespace("n")
