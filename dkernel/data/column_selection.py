@@ -186,7 +186,7 @@ def _check_roles(table: FileSchema, request: ReadOptions) -> None:
     label, weight = request.label, request.weight
     if label is not None and label == weight:
         raise DataError(f"{table.file.name}: column {label!r} cannot be both the label and the weight.")
-    features, keep = frozenset(request.columns or ()), frozenset(request.keep)
+    features, keep = request.column_set, frozenset(request.keep)
     for role, name in (("label", label), ("weight", weight)):
         if name is not None and name in request.exclude:
             raise DataError(f"{table.file.name}: column {name!r} is excluded, but it is named as the {role}.")

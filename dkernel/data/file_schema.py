@@ -1,7 +1,7 @@
 """The schema of a file before it is read: column names and kinds, and the steps that it can be read in."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -60,6 +60,11 @@ class ReadOptions:
     formats: Mapping[str, str] = field(default_factory=dict)
     label_as: str = "auto"
     classes: tuple[Any, ...] | None = None
+
+    @property
+    def column_set(self) -> Container[str]:
+        """The `columns`, to look names up in."""
+        return self.columns if isinstance(self.columns, RangeNames) else frozenset(self.columns or ())
 
     @property
     def known_formats(self) -> Mapping[str, str]:

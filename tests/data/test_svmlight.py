@@ -14,6 +14,7 @@ from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import expand
 from dkernel.data.readers.svmlight import count, parse_lines, read_part
 from dkernel.errors import DataError
+from dkernel.numerics.sparse_rows import RangeNames
 from tests.combinations import examples
 
 P = 7
@@ -127,3 +128,25 @@ def test_an_index_twice(tmp_path: Path) -> None:
 
 def test_nothing() -> None:
     assert len(parse_lines(b"\n \n").label) == 0
+
+
+def test_an_index_far_above_what_is_stored_makes_no_name_and_no_cell(tmp_path: Path, monkeypatch) -> None:
+    """Rows that stay sparse were read as dense ones, and each column up to the largest index got a name."""
+    monkeypatch.setattr("dkernel.data.readers.svmlight._dense", None)
+    monkeypatch.setattr(RangeNames, "__iter__", None)
+    (tmp_path / "a.svmlight").write_text("1 1:1.5 30000000:2\n0 2:3\n")
+    source = open_source(tmp_path / "a.svmlight", label="label")
+    scored = open_source(tmp_path / "a.svmlight", columns=source.columns)
+    for each in (source, scored):
+        (block,) = each.units[0].task.compute(scheduler="sync")
+        assert block.X.shape == (2, 30_000_000)
+        assert block.X.indices.tolist() == [0, 29_999_999, 1]
+
+
+@pytest.mark.parametrize(
+    ("index", "said"), [(2**31, "row 1: index 2147483648, and at most 134,217,728 columns"), (10**30, "not a label")]
+)
+def test_an_index_beyond_all_columns_is_refused_with_its_row(tmp_path: Path, index: int, said: str) -> None:
+    (tmp_path / "a.svmlight").write_text(f"1 1:1.5 {index}:2\n0 2:3\n")
+    with pytest.raises(DataError, match=said):
+        open_source(tmp_path / "a.svmlight", label="label")

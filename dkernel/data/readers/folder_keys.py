@@ -46,14 +46,16 @@ def with_folder_keys(tables: Sequence[FileSchema], request: ReadOptions) -> list
     files. Whole numbers are a category, and texts what they are in files; a label and a weight may be fractions.
     """
     keys = [parse_keys(table.file.name) for table in tables]
+    if not any(keys):
+        return list(tables)
     in_files = {name for table in tables for name in table.kinds}
-    asked = {request.label, request.weight, *request.exclude, *request.keep, *(request.columns or ())}
+    asked = {request.label, request.weight, *request.exclude, *request.keep}
     columns: dict[str, str] = {}
     left_out: list[str] = []
     for name in dict.fromkeys(name for some in keys for name in some):
         values = {some.get(name, "") for some in keys}
         differs = request.columns is None and len(values) > 1
-        if name in in_files or not (name in asked or differs):
+        if name in in_files or not (name in asked or name in request.column_set or differs):
             continue
         if all(name in some for some in keys) and all(table.sparse is None for table in tables):
             columns[name] = _key_kind(name, [value for value in values if value is not None], request)
@@ -94,6 +96,8 @@ def _key_kind(name: str, values: Sequence[str], request: ReadOptions) -> str:
 
 def without_keys(columns: ReadColumns) -> ReadColumns:
     """The columns that stand in the files themselves."""
+    if not columns.keys:
+        return columns
 
     def in_files(names: Sequence[str]) -> tuple[str, ...]:
         return tuple(name for name in names if name not in columns.keys)
@@ -118,6 +122,8 @@ def with_keys(raw: UncheckedBlock, values: Mapping[str, str | None], columns: Re
     values : of the keys
     name : of the file, for messages
     """
+    if not columns.keys:
+        return raw
     n = len(raw.X)
     label, weight, kept = raw.label, raw.weight, raw.kept
     if columns.label in columns.keys:

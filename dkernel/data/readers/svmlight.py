@@ -29,6 +29,7 @@ from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.numerics.validation import RowDescriber
 
 LABEL = "label"
+_MOST_COLUMNS = 2**27  # scaling and moments of as many take some 6 GB, whatever the rows store
 _NO_PAIRS = "not a label, then index:value pairs"
 _BLANK = re.compile(rb"(?:^|\n)[ \t\r\v\f]+(?:\n|$)")
 
@@ -64,10 +65,10 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     counted = list(request.compute(*tasks))
     base, p = _width(files, counted, request)
     rows, stored = sum(sum(counts.steps) for counts in counted), sum(counts.stored for counts in counted)
-    sparse, width = None, 0
-    features = dict.fromkeys(map(str, range(base, base + p)), "float")
+    sparse, width, names = None, 0, RangeNames(base, p)
     if isinstance(request.columns, RangeNames) or (request.columns is None and is_wide(p, stored / max(1, rows * p))):
-        sparse, features, width = RangeNames(base, p), {}, -(-stored // max(1, rows))
+        sparse, width = names, -(-stored // max(1, rows))
+    features = {} if sparse else dict.fromkeys(names, "float")
     tables = []
     for file, counts in zip(files, counted, strict=True):
         kinds = {LABEL: "int" if counts.integer else "float", **features}
@@ -115,7 +116,14 @@ def _width(files: Sequence[File], counted: Sequence[PartCounts], request: ReadOp
             )
     if request.n_features is not None:
         return base, request.n_features
-    return base, max([0, *(c.largest + 1 - base for c in counted), *(i + 1 - base for i in indices)])
+    p = max([0, *(c.largest + 1 - base for c in counted), *(i + 1 - base for i in indices)])
+    if p > _MOST_COLUMNS:
+        file, counts = max(zip(files, counted, strict=True), key=lambda each: each[1].largest)
+        raise DataError(
+            f"{file.name}, row {counts.largest_row + 1}: index {counts.largest}, and at most {_MOST_COLUMNS:,} columns "
+            "can be read. Number the features without such gaps, or give n_features and allow extra columns."
+        )
+    return base, p
 
 
 def count(file: File, scan_bytes: int, step_rows: int = PIECE_ROWS, quarantine: bool = False) -> PartCounts:
@@ -299,7 +307,7 @@ def parse_lines(data: bytes) -> ParsedRows:
         raise DataError(_NO_PAIRS)
     position = np.arange(len(starts)) + np.concatenate([[0], np.cumsum(~is_label)[:-1]])
     index = numbers[position[~is_label]]
-    if (index != np.rint(index)).any() or (index < 0).any():
+    if (index != np.rint(index)).any() or (index < 0).any() or (index >= 2.0**53).any():
         raise DataError(_NO_PAIRS)
     rows = ParsedRows(
         numbers[position[is_label]], row_of[~is_label], index.astype(np.int64), numbers[position[~is_label] + 1]
