@@ -17,6 +17,7 @@ DATE, TIME, DURATION = TIMES = ("date", "time", "duration")
 OTHER = "other"  # lists, structs, ...: it can only be kept
 EMPTY = "empty"  # no value is there
 UNTYPED = "untyped"  # of Python's objects, which only their values tell
+FINER_UNITS = ("ps", "fs", "as")  # of numpy's times: Arrow's end with nanoseconds
 COLUMN_TYPES = (*NUMBERS, TEXT, *TIMES, OTHER, EMPTY)
 
 
@@ -83,7 +84,7 @@ def arrow_type(dtype: Any) -> pa.DataType | None:
         return pa.list_(pa.null())  # a period, an interval: no type of a feature
     if dtype.kind in "Mm":
         unit = np.datetime_data(dtype)[0]
-        unit = unit if unit in ("s", "ms", "us", "ns") else "s"
+        unit = unit if unit in ("s", "ms", "us", "ns") else "ns" if unit in FINER_UNITS else "s"
         return pa.timestamp(unit) if dtype.kind == "M" else pa.duration(unit)
     if dtype.kind == "O":
         return None

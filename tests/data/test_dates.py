@@ -142,3 +142,33 @@ def test_durations_of_a_csv_have_their_unit(tmp_path):
     Csv().stage([pa.table({"span": pa.array(spans, pa.duration("us")), "n": [1, 2, 3]})], tmp_path / "part.csv")
     read = pd.read_csv(tmp_path / "part.csv", names=["span", "n"])
     assert pd.to_timedelta(read["span"]).tolist() == [pd.Timedelta(spans[0]), pd.NaT, pd.Timedelta(spans[2])]
+
+
+def write_times(kind: str, values: list[int], path) -> None:
+    times = np.array(values * 3, "i8").view(kind)
+    records = np.zeros(len(times), [("when", kind), ("label", "i8")])
+    records["when"], records["label"] = times, np.arange(len(times)) % 2
+    np.save(path, records)
+
+
+@pytest.mark.parametrize(
+    ("unit", "step", "seconds"),
+    [("D", 10**6, 864e8), ("ps", 10**12, 1.0), ("fs", 10**15, 1.0), ("as", 10**18, 1.0), ("25us", 10**6, 25.0)],
+)
+@pytest.mark.parametrize("letter", "Mm")
+def test_times_of_numpy_in_a_unit_that_arrow_lacks_are_the_same(letter, unit, step, seconds, tmp_path):
+    """Those in picoseconds lost their part of a second."""
+    write_times(f"{letter}8[{unit}]", [3 * step // 2, step, step // 4], tmp_path / "a.npy")
+    source = open_source(tmp_path / "a.npy", label="label")
+    found = source.X.compute()[:, 0] + source.encoding.columns[0].offset
+    np.testing.assert_allclose(found[:3], np.array([1.5, 1, 0.25]) * seconds, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["M8[Y]", "M8[W]", "M8[h]", "m8[h]", "m8[W]", "M8[100s]"])
+def test_times_of_numpy_that_no_unit_of_arrow_holds_are_refused(kind, tmp_path):
+    """They were other years: numpy says no word where seconds overflow."""
+    write_times(kind, [10**17, 5, 9], tmp_path / "a.npy")
+    with pytest.raises(
+        DataError, match=r"The column 'when' is of \w+64\[.*\] and has values beyond 64 bits of the unit"
+    ):
+        open_source(tmp_path / "a.npy", label="label").X.compute()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.arrow import as_native
 from dkernel.data.block import UncheckedBlock
-from dkernel.data.column_types import DATE, DURATION, OTHER, TEXT, are_numbers, arrow_type, column_type
+from dkernel.data.column_types import DATE, DURATION, FINER_UNITS, OTHER, TEXT, are_numbers, arrow_type, column_type
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns
 from dkernel.data.paths import File
 from dkernel.errors import DataError
@@ -177,7 +177,7 @@ def _features(
 
 
 def _table(names: Sequence[str], values: Sequence[NDArray[Any]]) -> Any:
-    return pa.table({name: _arrow(array) for name, array in zip(names, values, strict=True)})
+    return pa.table({name: _arrow(array, name) for name, array in zip(names, values, strict=True)})
 
 
 def matrix_columns(names: Sequence[str], width: int) -> list[int]:
@@ -213,13 +213,28 @@ def _kept_table(columns: ReadColumns, column: Callable[[str], NDArray[Any]]) -> 
     return _table(columns.kept, list(map(column, columns.kept))) if columns.kept else None
 
 
-def _arrow(values: NDArray[Any]) -> Any:
+def _arrow(values: NDArray[Any], name: str) -> Any:
     native, type_ = as_native(values), arrow_type(values.dtype)
     if type_ is None or column_type(type_) == TEXT:
         try:
             return pa.array([v.decode() if isinstance(v, bytes) else v for v in native.tolist()])
         except UnicodeError as error:
-            raise DataError(f"A column of text is not UTF-8 ({error}). Store it as such, or leave it out.") from None
-    if column_type(type_) in (DATE, DURATION):  # whose unit may be none of Arrow's
-        native = native.astype(type_.to_pandas_dtype())
+            raise DataError(
+                f"The column {name!r} holds text that is not UTF-8 ({error}). Store it as such, or leave it out."
+            ) from None
+    if column_type(type_) in (DATE, DURATION):
+        native = _in_unit(native, type_.unit, name)
     return pa.array(np.ascontiguousarray(native))
+
+
+def _in_unit(times: NDArray[Any], unit: str, name: str) -> NDArray[Any]:
+    """Dates or durations, whose unit may be none of Arrow's, in one that is; refused where it does not hold them."""
+    made = times.astype(f"{times.dtype.kind}8[{unit}]")
+    # What is finer than nanoseconds is cut off; a longer unit overflows without a word, and does not come back.
+    finer = np.datetime_data(times.dtype)[0] in FINER_UNITS
+    if not finer and ((made.astype(times.dtype) != times) & ~np.isnat(times)).any():
+        raise DataError(
+            f"The column {name!r} is of {times.dtype} and has values beyond 64 bits of the unit '{unit}'. Store "
+            "them as numbers, or leave the column out."
+        )
+    return made
