@@ -93,7 +93,7 @@ def _open(
         keep=tuple(keep),
         dtype=model.recipe.dtype,
         kernel=model.map.kernel,
-        **reading_arguments(model),
+        **reading_arguments(model.reading),
         max_bad_rows=values["max_bad_rows"],
         **file_arguments(values),
         allow_extra=values["allow_extra"],

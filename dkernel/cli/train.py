@@ -266,6 +266,7 @@ def check_pairs(ctx: click.Context, values: Mapping[str, Any], recipe: "Recipe")
 
 def _read_eval_rows(values: Mapping[str, Any], executor: Any, source: Any, recipe: "Recipe") -> Any:
     """Read --eval-set as the rows of the source are read; a uniform sample if they are many."""
+    from dkernel.data.encoded_columns import reading_arguments
     from dkernel.data.writers.collisions import find_in_both
     from dkernel.errors import DataError
     from dkernel.solvers.sizes import MOST_HOLDOUT
@@ -280,9 +281,7 @@ def _read_eval_rows(values: Mapping[str, Any], executor: Any, source: Any, recip
         columns=source.table_columns,
         dtype=source.dtype,
         kernel=recipe.kernels[0],
-        missing=recipe.missing,
-        dates=recipe.dates,
-        encoding=source.encoding,
+        **reading_arguments(source.reading),
         label_as="text" if source.label_kind == "text" else "numbers",
         **file_arguments(values),
     )

@@ -160,8 +160,8 @@ def _remarks(texts: Mapping[str, CategoryCount]) -> dict[str, str]:
     return {"texts": f"{'; '.join(remarks)}: {advice}"} if remarks else {}
 
 
-def reading_arguments(model: Any) -> dict[str, Any]:
-    """Arguments with which `open_source` and `from_arrays` read rows for a model."""
-    if model.reading is not None:
-        return {"encoding": model.reading}
+def reading_arguments(encoding: Encoding | None) -> dict[str, Any]:
+    """Arguments with which `open_source` and `from_arrays` read rows for a model, by the encoding that it reads by."""
+    if encoding is not None:
+        return {"encoding": encoding}
     return {"categorical": "none", "missing": "error"}

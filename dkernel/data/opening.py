@@ -213,12 +213,10 @@ def open_source(
         return _open(files, look, asked, bad, max_bad_files)
 
     source, has_kinds = collect_refusals(attempt)
-    if source.wide:
-        again = given | {"paths": paths}
-        source = replace(source, in_dtype=lambda dtype: open_source(**again | {"dtype": dtype}))
-    if missing == "error" or has_kinds or source.sparse:
-        return source
-    return replace(source, filled=partial(open_source, **given | {"paths": paths, "holes": True}))
+    again = partial(open_source, **given | {"paths": paths})
+    source = replace(source, reopen=again, in_dtype=(lambda dtype: again(dtype=dtype)) if source.wide else None)
+    settled = missing == "error" or has_kinds or source.sparse
+    return source if settled else replace(source, filled=partial(again, holes=True))
 
 
 def _open(

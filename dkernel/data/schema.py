@@ -89,7 +89,7 @@ def make_schema(
     columns: Sequence[str], encoding: Encoding | None, facts: Mapping[str, Sequence[Any]]
 ) -> dict[str, ColumnSchema]:
     """Column -> what training saw of it, from what `describe_columns` kept; all are numbers without an encoding."""
-    encoding = encoding or Encoding.of_means(columns, np.zeros(len(columns)))
+    encoding = encoding or Encoding.of_numbers(columns)
     schema = {}
     for column, missing, span in zip(encoding.columns, facts["missing"], facts["range"], strict=True):
         if isinstance(column, CategoryColumn):

@@ -63,7 +63,8 @@ class Source:
     settled. `rejected` lists the bad rows that were left out, an Arrow table with the columns of
     `dkernel.data.rejected_rows.REJECTS`, None where they were not searched. `passed_over` are the excluded columns
     and the weight, `weight_column` is the weight of files, `bad_files` the files that were left out, each with the
-    reason. `large_groups` says how large row groups of Parquet are read, where there are some.
+    reason. `large_groups` says how large row groups of Parquet are read, where there are some. `reopen` opens the
+    files again with other arguments of `open_source`.
 
     Examples
     --------
@@ -99,6 +100,7 @@ class Source:
     weight_column: str | None = None
     bad_files: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     large_groups: str = field(default="", repr=False, compare=False)
+    reopen: "Callable[..., Source] | None" = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Take the bytes of a row from the layout of the blocks where nobody has counted them."""
@@ -129,6 +131,11 @@ class Source:
     def table_columns(self) -> Sequence[str]:
         """Names of the columns that its features are made of."""
         return self.columns if self.encoding is None else self.encoding.column_names
+
+    @property
+    def reading(self) -> Encoding | None:
+        """The encoding by which rows that follow these are read; None of sparse rows and of objects."""
+        return Encoding.of_numbers(self.columns) if self.encoding is None and self.layout.numeric else self.encoding
 
     @property
     def layout(self) -> Layout:

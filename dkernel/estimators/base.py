@@ -283,7 +283,7 @@ class KernelMachine(LinearCoefficients, BlockLearner, NamedParameters):
         if not 1 <= len(parts) <= 3 or (len(parts) == 1 and not isinstance(parts[0], Source)):
             raise DataError("eval_set is a tuple (X, y) or (X, y, sample_weight), or a Source with a label.")
         X, y, weight = (*parts, None, None)[:3]
-        source = make_source(self, X, y, weight, recipe.dtype, fitting=False, encode={"encoding": training.encoding})
+        source = make_source(self, X, y, weight, recipe.dtype, fitting=False, encode={"encoding": training.reading})
         if source.label is None:
             raise DataError("eval_set has no label to judge by: open the source with one.")
         return read_sample(count_weighted(source, executor), executor, MOST_HOLDOUT, recipe.seed)
@@ -415,7 +415,7 @@ class KernelMachine(LinearCoefficients, BlockLearner, NamedParameters):
         require_fitted(self, "model_")
         model = self.model_
         reading: dict[str, Any] = {"columns": model.columns, "dtype": model.recipe.dtype, "kernel": model.map.kernel}
-        reading |= reading_arguments(model)
+        reading |= reading_arguments(model.reading)
         if is_stream(X):
             source = open_stream(X, y, sample_weight, "score", **reading)
         else:

@@ -5,10 +5,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from dkernel.data import Source, from_arrays
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.encoded_columns import reading_arguments
+from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.unseen import UnseenValues
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.estimators.partial_fit import Partial, check_classes, explain_missing, read_blocks, sort_classes
-from dkernel.estimators.validation import check_table, facts_of_targets, make_source, parse_landmarks, refuse_reading
+from dkernel.estimators.validation import (
+    check_table,
+    facts_of_targets,
+    make_source,
+    parse_landmarks,
+    read_as,
+    refuse_reading,
+)
 from dkernel.inference.drift import find_drift, find_learned_drift, measure_moments, warn_of_learned
 from dkernel.model.local_settings import parse_settings
 from dkernel.model.model import Model
@@ -67,7 +75,8 @@ class BlockLearner:
         classes = self._known_classes(classes, before, model)
         recipe = self._recipe_of_blocks(X, model) if before is None else before.recipe
         first = before is None and model is None
-        source = self._open_block(X, y, sample_weight, self.dtype if first else recipe.dtype, fitting=first)
+        dtype, encoding = self.dtype if first else recipe.dtype, None if model is None else model.reading
+        source = self._open_block(X, y, sample_weight, dtype, encoding, fitting=first)
         if source is None:
             return self
         if first and self.dtype == "auto":
@@ -110,14 +119,17 @@ class BlockLearner:
         recipe: Recipe = self._recipe().replace(dtype=dtype).with_passes()
         return recipe
 
-    def _open_block(self, X: Any, y: Any, sample_weight: Any, dtype: str, **more: Any) -> Source | None:
+    def _open_block(
+        self, X: Any, y: Any, sample_weight: Any, dtype: str, encoding: Encoding | None, fitting: bool
+    ) -> Source | None:
         """The source of a block, None if it has no rows; one row is a block too."""
         n = getattr(X, "shape", (None,))[0]
         try:
             if isinstance(n, int) and n == 0:
                 check_table(self, X, least=0)
                 return None
-            return make_source(self, X, y, sample_weight, dtype, least=1, **more)
+            read = {"encoding": encoding}
+            return make_source(self, X, y, sample_weight, dtype, least=1, fitting=fitting, encode=read)
         except DataError:
             if is_dask(X) and isinstance(getattr(X, "ndim", None), int) and not len(X):  # a frame does not know it
                 return None
@@ -126,16 +138,18 @@ class BlockLearner:
     def _update(self, model: Model, X: Any, y: Any, classes: Any, sample_weight: Any, old: Any) -> Self:
         """Update a model with a local stage or an encoding."""
         check_classes(classes, model.classes)
-        read = {"encoding": model.encoding}
-        new = self._open_block(X, y, sample_weight, model.recipe.dtype, fitting=False, encode=read)
+        new = self._open_block(X, y, sample_weight, model.recipe.dtype, model.reading, fitting=False)
         with default_executor() as executor:
             if new is None or not count_positive(new, executor):
                 return self
             before = None
             if old is not None:
-                given = {"dtype": model.recipe.dtype, **reading_arguments(model)}
+                given = {"dtype": model.recipe.dtype, **reading_arguments(model.reading)}
                 before, _ = rows_in(
-                    old if isinstance(old, Source) else from_arrays(old, **given), executor, model.reading, MOST_OLD
+                    read_as(old, model.reading) if isinstance(old, Source) else from_arrays(old, **given),
+                    executor,
+                    model.reading,
+                    MOST_OLD,
                 )
             block, unseen = rows_in(new, executor, model.reading)
             warn_of_learned(find_learned_drift(model, [measure_moments(model, [block])], unseen), unseen)

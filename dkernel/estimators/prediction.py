@@ -119,7 +119,7 @@ def apply_prediction(prediction: BlockPrediction, X: Any) -> Any:
     if is_dask(X):
         return _by_partition(prediction, X) if hasattr(X, "index") else _lazily(prediction, X)
     if hasattr(X, "iloc") and prediction.inputs.plain and not prediction.inputs.layout.objects:
-        check_numbers(X, tuple(map(str, X.columns)))
+        check_numbers(X, tuple(map(str, X.columns)), fitted=True)
     with one_blas_thread():
         n = X.shape[0]  # a sparse matrix has no len
         step = BLOCK_ROWS

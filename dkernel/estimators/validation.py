@@ -16,6 +16,8 @@ from dkernel.data.block import as_label, holds_lists, is_missing, refuse_masked,
 from dkernel.data.collections.dask_arrays import dense, is_dask, refuse_parts, unwrap
 from dkernel.data.collections.object_arrays import holds_objects
 from dkernel.data.collections.tables import as_rows
+from dkernel.data.encoded_columns import reading_arguments
+from dkernel.data.encoding import Encoding
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals
 from dkernel.kernels import parse
@@ -107,6 +109,8 @@ def make_source(
         _check_targets(estimator, X)
         if y is not None or sample_weight is not None:
             raise DataError("A Source holds its own label and weights: fit(source), and nothing beside it.")
+        if encode is not None and "encoding" in encode:
+            X = read_as(X, encode["encoding"])
         if fitting:
             estimator.n_features_in_ = len(X.table_columns)
         if not X.sparse:  # whose columns have numbers
@@ -137,6 +141,18 @@ def make_source(
     source = from_arrays(X, label, _weight(sample_weight, X, least < 2), dtype=dtype, kernel=kernel, **encode)
     _check_targets(estimator, source)
     return source
+
+
+def read_as(source: Source, encoding: Encoding | None) -> Source:
+    """The source with the inputs that this encoding makes, whose own are made by its own rows; None: with numbers."""
+    if not source.layout.numeric:
+        return source
+    encoding = encoding or Encoding.of_numbers(source.table_columns)
+    if source.reading == encoding:
+        return source
+    if source.reopen is None:
+        raise DataError("The source makes other inputs of its columns than the training: open it with open_source.")
+    return source.reopen(**reading_arguments(encoding))
 
 
 def refuse_reading(estimator: Any, X: Any) -> None:

@@ -67,7 +67,7 @@ def score_files(
                 keep=tuple(dict.fromkeys([*keep, *divided])),
                 dtype=model.recipe.dtype,
                 kernel=model.map.kernel,
-                **reading_arguments(model),
+                **reading_arguments(model.reading),
                 known=model.known_columns,
                 kept_as=kept_as,
                 quarantine=True,

@@ -195,17 +195,19 @@ class Model:
 
     @cached_property
     def reading(self) -> Encoding | None:
-        """Encoding of new rows: that of the model, or one that fills missing values with the means of training.
+        """Encoding of new rows: its own, or one of numbers that fills missing ones with the means of training.
 
-        None of sparse rows and of objects, and where missing values are refused or no means are known.
+        It refuses missing values where training did, and where no means are known. None of sparse rows and of objects.
         """
         if self.encoding is not None or not self.layout.numeric:
             return self.encoding
         if self.recipe.missing == "error" or self.scaling.kind not in ("standard", "global", BY_RANKS):
-            return None
+            return Encoding.of_numbers(self.columns)
         if self.scaling.curves is None:
             return Encoding.of_means(self.columns, self.scaling.shift)
-        return None if self.training_moments is None else Encoding.of_means(self.columns, self.training_moments[0])
+        if self.training_moments is None:
+            return Encoding.of_numbers(self.columns)
+        return Encoding.of_means(self.columns, self.training_moments[0])
 
     def __repr__(self) -> str:
         """One line: arrays are left to those who ask for them."""

@@ -89,4 +89,4 @@ def _open(paths: Sequence[str], options: Mapping[str, Any]) -> tuple[Source, boo
     """Open the source; tell also whether missing values can be encoded, and its dtype is settled. Runs on a worker."""
     threads = worker_of_task().state.nthreads
     source = open_source(paths, **options, compute=partial(compute_by_threads, threads=threads))
-    return replace(source, filled=None, in_dtype=None), source.filled is not None, source.in_dtype is None
+    return replace(source, filled=None, in_dtype=None, reopen=None), source.filled is not None, source.in_dtype is None

@@ -4,7 +4,14 @@ Tables are drawn from types; a door is a way in which rows reach a fit or a mode
 """
 
 import datetime as dt
+import json
+import re
+from contextlib import suppress
+from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import dask
 import dask.dataframe as dd
@@ -13,17 +20,22 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import dkernel
+from dkernel.cli import main
+from dkernel.data import from_arrays
 from dkernel.errors import DKernelError
 from dkernel.model.model_file import compute_digest
+from tests.combinations import examples
 
 N = 48
 MOMENT = dt.datetime(2024, 2, 28, 23, 30)
 HOUR = dt.timedelta(hours=1)
-SETTINGS = {"kernel": "gaussian", "gamma": 1.0, "n_components": 8, "alpha": 1e-3, "local": "none", "scale": "standard"}
+SETTINGS = {"kernel": "gaussian", "gamma": 1.0, "n_components": 6, "alpha": 1e-3, "local": "none", "scale": "standard"}
 
 # Type -> the type of Arrow, a value of a number from 0 to 11, and whether a CSV shows the value as what it is.
 TYPES = {
@@ -57,19 +69,28 @@ TYPES = {
 }
 
 
+NAMES = st.sampled_from(sorted(TYPES))
+GAPS = st.sampled_from([0, 0, 0.2])
+SEEDS = st.integers(0, 2**16)
+
+
+def make_table(kinds, seed, lowest=0):
+    """A table of a column of numbers, one of each name in `kinds`, a type and a share of gaps, and the label."""
+    rng = np.random.default_rng(seed)
+    columns = {"x": pa.array(rng.normal(size=N).round(3))}
+    for name, (type_, gap) in kinds.items():
+        kind, make, _ = TYPES[type_]
+        values = [None if rng.random() < gap else make(int(k)) for k in rng.integers(lowest, 12, N)]
+        columns[name] = pa.array(values, kind)
+    shows = all(TYPES[type_][2] for type_, _ in kinds.values())
+    return pa.table({**columns, "y": pa.array(np.arange(N) % 2)}), shows
+
+
 @st.composite
 def tables(draw):
-    """A table of a column of numbers and one or two others, some with gaps; the label is last."""
-    names = draw(st.lists(st.sampled_from(sorted(TYPES)), min_size=1, max_size=2, unique=True))
-    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
-    columns = {"x": pa.array(rng.normal(size=N).round(3))}
-    for name in names:
-        kind, make, _ = TYPES[name]
-        gap = draw(st.sampled_from([0, 0, 0.2]))
-        values = [None if rng.random() < gap else make(int(k)) for k in rng.integers(0, 12, N)]
-        columns[name] = pa.array(values, kind)
-    shows = all(TYPES[name][2] for name in names)
-    return pa.table({**columns, "y": pa.array(np.arange(N) % 2)}), shows
+    """A table of one or two types, and whether a CSV shows them."""
+    names = draw(st.lists(NAMES, min_size=1, max_size=2, unique=True))
+    return make_table({name: (name, draw(GAPS)) for name in names}, draw(SEEDS))
 
 
 def as_pandas(table):
@@ -138,39 +159,58 @@ def write_npz(table, folder):
     return folder / "t.npz"
 
 
-def outcome_of(fit):
-    """What a fit by one door comes to: the schema and the digest of its model, or the refusal."""
+def outcome_of(use, in_words=True):
+    """What a use by one door comes to, or the sentence of the refusal without the place and the last remedy."""
     try:
-        machine = fit()
-    except DKernelError:
-        return "refused", ""
+        return use()
+    except DKernelError as refused:
+        said = str(refused)[str(refused).find("column") :]
+        return "refused", re.sub(r" \(Or .*|(leave it|exclude it|or give it).*", "", said) * in_words
+
+
+def describe(machine):
     return machine.schema_, compute_digest(machine.model_)
 
 
-def fit_frame(frame):
+def fit(*rows, eval_set=None, **settings):
+    return dkernel.KernelClassifier(**SETTINGS | settings).fit(*rows, eval_set=eval_set)
+
+
+def give_frame(frame):
+    """A frame and its labels."""
     y = pd.Series(np.arange(N) % 2, name="y")
-    y = dd.from_pandas(y, npartitions=1) if isinstance(frame, dd.DataFrame) else y
-    return dkernel.KernelClassifier(**SETTINGS).fit(frame, y)
+    return frame, dd.from_pandas(y, npartitions=1) if isinstance(frame, dd.DataFrame) else y
 
 
-def fit_file(path):
-    return dkernel.KernelClassifier(**SETTINGS).fit(dkernel.open_source(path, label="y"))
+def fit_frame(frame):
+    return fit(*give_frame(frame))
+
+
+def fit_file(path, **more):
+    return fit(dkernel.open_source(path, label="y"), **more)
+
+
+def write_files(table, shows, folder):
+    """The files of all formats that have the types of the table."""
+    files = [write_parquet(table, folder), write_npz(table, folder), write_csv(table, folder) if shows else None]
+    return [path for path in files if path is not None]
+
+
+def find_odd(found):
+    """The outcomes of doors that are not that of the first."""
+    first = next(iter(found.values()))
+    return {name: each for name, each in found.items() if each != first}, first
 
 
 @given(tables())
-def test_the_same_rows_by_any_door_make_the_same_model_or_are_refused(tmp_path_factory, drawn):
+def test_the_same_rows_by_any_door_make_the_same_model_or_are_refused_in_the_same_words(tmp_path_factory, drawn):
     table, shows = drawn
-    folder = tmp_path_factory.mktemp("gate")
-    doors = {"parquet": lambda: fit_file(write_parquet(table, folder))}
-    doors |= {make.__name__: lambda make=make: fit_frame(make(table)) for make in FRAMES}
-    doors["stream"] = lambda: dkernel.KernelClassifier(**SETTINGS).fit(as_stream(table), "y")
-    if (path := write_npz(table, folder)) is not None:
-        doors["npz"] = lambda: fit_file(path)
-    if shows:
-        doors["csv"] = lambda: fit_file(write_csv(table, folder))
-    found = {name: outcome_of(fit) for name, fit in doors.items()}
-    first = found["parquet"]
-    assert all(each == first for each in found.values()), {name: each for name, each in found.items() if each != first}
+    files = write_files(table, shows, tmp_path_factory.mktemp("gate"))
+    doors = {path.suffix: lambda path=path: describe(fit_file(path)) for path in files}
+    doors |= {make.__name__: lambda make=make: describe(fit_frame(make(table))) for make in FRAMES}
+    doors["stream"] = lambda: describe(fit(as_stream(table), "y"))
+    odd, first = find_odd({name: outcome_of(use) for name, use in doors.items()})
+    assert not odd, first
 
 
 def scores_of(frame, machine):
@@ -196,8 +236,138 @@ def test_a_model_scores_the_same_rows_alike_by_any_door(tmp_path_factory, drawn)
     expected = machine.decision_function(as_pandas(table))
     for make in FRAMES:
         np.testing.assert_array_equal(scores_of(make(table), machine), expected, err_msg=make.__name__)
-    files = [path, write_csv(table, folder)] if shows else [path]
-    if (arrays := write_npz(table, folder)) is not None:
-        files.append(arrays)
-    for file in files:
+    for file in write_files(table, shows, folder):
         np.testing.assert_array_equal(scores_of_file(file, machine, folder), expected, err_msg=file.name)
+
+
+def run(*words):
+    """A command on files; its refusals are errors, and its output is the answer."""
+    done = CliRunner().invoke(main, [*map(str, words), "--quiet"])
+    assert done.exit_code in (0, 65), done.output
+    if done.exit_code:
+        raise DKernelError(done.stderr)
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """The uses of rows that follow a fit, in Python of a frame or a source, and by the command of a file."""
+
+    folder: Path
+    train: Path
+    scale: str
+    machine: Any
+
+    def update(self, X, y=None):
+        return describe(dkernel.load(self.folder / "m").partial_fit(X, y))
+
+    def update_file(self, path):
+        if self.machine.model_.encoding is None:  # the command learns all rows at once, partial_fit as they come
+            return self.update(dkernel.open_source(path, label="y"))
+        return self._rewrite("update", self.folder / "m", path)
+
+    def conformalize(self, *rows):
+        return describe(dkernel.load(self.folder / "m").conformalize(*rows))
+
+    def conformalize_file(self, path):
+        return self._rewrite("conformalize", self.folder / "m", path)
+
+    def judge(self, X, y=None):
+        return describe(fit_file(self.train, scale=self.scale, eval_set=X if y is None else (X, y)))
+
+    def judge_file(self, path):
+        words = [f"--{name.replace('_', '-')}={value}" for name, value in SETTINGS.items()]
+        words.append(f"--scale={self.scale}")
+        return self._rewrite("train", self.train, "--label", "y", *words, "--baselines", "off", "--eval-set", path)
+
+    def evaluate(self, *rows):
+        return self.machine.score(*rows)
+
+    def evaluate_file(self, path):
+        return json.loads(run("evaluate", self.folder / "m", path, "--json"))["accuracy"]
+
+    def _rewrite(self, *words):
+        run(*words, "--out", self.folder / "u", "--overwrite")
+        return describe(dkernel.load(self.folder / "u"))
+
+
+@pytest.mark.parametrize("scale", ["standard", "none"])
+@pytest.mark.parametrize("use", ["update", "conformalize", "judge", "evaluate"])
+@examples(8)
+@given(data=st.data())
+def test_new_rows_of_any_type_are_used_alike_by_any_door_or_refused(tmp_path_factory, use, scale, data):
+    """Types of the training and of the new rows are the same or others; their values begin later."""
+    kind = data.draw(NAMES)
+    other = data.draw(st.sampled_from([kind, data.draw(NAMES)]))
+    table, _ = make_table({"c": (kind, data.draw(GAPS))}, data.draw(SEEDS))
+    new, shows = make_table({"c": (other, data.draw(GAPS))}, data.draw(SEEDS), lowest=data.draw(st.integers(0, 10)))
+    folder = tmp_path_factory.mktemp("uses")
+    train = write_parquet(table, tmp_path_factory.mktemp("train"))
+    try:
+        machine = fit_file(train, scale=scale)
+    except DKernelError:
+        return
+    dkernel.save(machine, folder / "m")
+    rows, files = NewRows(folder, train, scale, machine), write_files(new, shows, folder)
+    in_python, by_file = getattr(rows, use), getattr(rows, f"{use}_file")
+    doors = {make.__name__: lambda make=make: in_python(*give_frame(make(new))) for make in FRAMES}
+    doors |= {path.suffix: lambda path=path: by_file(path) for path in files}
+    with suppress(DKernelError):  # a source is opened by what its rows say, and read by what the model says
+        source = dkernel.open_source(files[0], label="y")
+        doors |= {"source": lambda: in_python(source)} if use in ("update", "judge") else {}
+    odd, first = find_odd({name: outcome_of(use, in_words=False) for name, use in doors.items()})
+    assert not odd, first
+
+
+def inputs_of(source):
+    """The encoding of a source, and its inputs of all rows."""
+    blocks = [block for unit in source.units for block in unit.task.compute(scheduler="sync")]
+    return source.encoding, np.concatenate([block.X for block in blocks])
+
+
+def open_files(parts, folder, write):
+    """The source of a file for each part."""
+    for number, part in enumerate(parts):
+        path = write(part, folder)
+        path.rename(folder / f"{number}{path.suffix}")
+    return dkernel.open_source(folder, label="y", holes=True)
+
+
+def open_partitions(parts, _):
+    """The source of a Dask frame with a partition for each part."""
+    frames = [as_pandas(part) for part in parts]
+    with dask.config.set({"dataframe.convert-string": False}):
+        frame = dd.from_map(lambda i: frames[i], range(len(parts)), meta=frames[0].iloc[:0], enforce_metadata=False)
+    y = dd.from_map(lambda i: parts[i]["y"].to_pandas(), range(len(parts)), meta=pd.Series([], name="y", dtype=int))
+    return from_arrays(frame, y, categorical="auto", missing="indicator", holes=True)
+
+
+@given(tables(), st.lists(st.integers(0, N), min_size=1, max_size=3), st.data())
+def test_other_parts_in_any_order_have_the_same_schema_and_inputs(tmp_path_factory, drawn, cuts, data):
+    table, shows = drawn
+    edges = sorted({0, *cuts, N})
+    order = data.draw(st.permutations(range(len(edges) - 1)))
+    parts = [table[edges[i] : edges[i + 1]] for i in order]
+    ways = [partial(open_files, write=write_parquet), open_partitions]
+    ways += [partial(open_files, write=write_csv)] if shows else []
+    whole = outcome_of(lambda: inputs_of(open_files([table], tmp_path_factory.mktemp("whole"), write_parquet)), False)
+    for way in ways:
+        found = outcome_of(lambda way=way: inputs_of(way(parts, tmp_path_factory.mktemp("parts"))), False)
+        assert found[0] == whole[0], way
+        rows = np.concatenate([np.arange(edges[i], edges[i + 1]) for i in order])
+        assert found[0] == "refused" or (found[1].tobytes() == whole[1][rows].tobytes()), way
+
+
+@given(NAMES, NAMES, GAPS, SEEDS)
+def test_parts_of_two_types_are_one_in_any_order_or_refused(tmp_path_factory, one, other, gap, seed):
+    parts = [make_table({"c": (name, gap)}, seed)[0] for name in (one, other)]
+    ways = [partial(open_files, write=write_parquet), open_partitions]
+    sources = {
+        (at, turned): outcome_of(
+            lambda at=at, some=some: ways[at](some, tmp_path_factory.mktemp("mixed")).encoding, False
+        )
+        for at in range(2)
+        for turned, some in enumerate([parts, parts[::-1]])
+    }
+    odd, first = find_odd(sources)
+    assert not odd, first

@@ -247,7 +247,7 @@ NUMBERS = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [1, 2, 3]})
 @pytest.mark.parametrize(
     ("kernel", "X", "error", "says"),
     [
-        (Gaussian(), FRAME[["s", "a"]], DataError, "column 's' of X is of type .*not numbers"),
+        (Gaussian(), FRAME[["s", "a"]], DataError, "column 's': it holds text, not numbers"),
         (SpectrumKernel(3), FRAME[["s", "a"]], DataError, "takes one column, and there are 2: 's', 'a'"),
         (Gaussian().on(["a"]), FRAME[["s", "a"]], DataError, "'s': it holds text, and no part of .* takes it"),
         (SpectrumKernel(3), NUMBERS[["b"]], DataError, "'b': it holds integers, and SpectrumKernel"),

@@ -21,7 +21,6 @@ from dkernel.data.collections.tables import (
     has_missing,
     stays_sparse,
     to_table,
-    types_in,
 )
 from dkernel.data.column_types import INT, OTHER, TEXT, TIMES, are_numbers, arrow_type, column_type, has_more_digits
 from dkernel.data.compute import dask_compute
@@ -169,13 +168,12 @@ def kinds_to_encode(
     encoded = encoded_kinds(columns, [kinds], stored, request, "X")
     if encoded is None:
         return None
-    for j, (name, kind) in enumerate(kinds.items()):
-        formed = name in request.formats
-        if kind == OTHER or (kind == TEXT and encoded[name] not in ("category", *TIMES) and not formed):
-            raise DataError(
-                f"Column {name!r} of X holds {types_in(X, j)} and is no category: leave it out, or make text, numbers "
-                "or dates of all its values."
-            )
+    odd = {
+        name: kind
+        for name, kind in kinds.items()
+        if kind == OTHER or (kind == TEXT and encoded[name] not in ("category", *TIMES) and name not in request.formats)
+    }
+    object_columns(None, odd, "X")
     return encoded, stored
 
 

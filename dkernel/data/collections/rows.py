@@ -149,7 +149,7 @@ class MemoryRows(GivenRows):
             X = layout.block(matrix(X, layout.array_dtype), describe_row)
             stored = -(-stored_size(X) // rows)
         elif encoding is None or encoding.plain:
-            check_numbers(X, layout.columns)
+            check_numbers(X, layout.columns, fitted=encoding is not None)
         inputs = layout if encoding is None else replace(layout, columns=encoding.names)
         row_bytes = inputs.row_bytes(stored)
         token = _hash(X, layout.columns, label, weight, encoding)

@@ -33,14 +33,12 @@ from dkernel.data.column_types import (
 )
 from dkernel.data.encoding.tables import code_column, column_numbers
 from dkernel.data.encoding.text_dates import is_number_format, values_of_texts
+from dkernel.data.object_columns import object_columns
 from dkernel.errors import DataError
 from dkernel.numerics.rows import fill_masked, stored_arrays
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide
 
 log = logging.getLogger("dkernel")
-
-_LOOKED_AT = 1000  # values of a column whose types a message names
-
 
 FITTING = {
     "number": (*NUMBERS, EMPTY),
@@ -241,25 +239,20 @@ def has_missing(X: Any) -> bool:
         return bool(np.isnan(X.sum(dtype=np.float64))) and bool(np.isnan(X).any())
 
 
-def check_numbers(table: Any, columns: Sequence[str], compute: Callable[..., Any] | None = None) -> None:
-    """A DataError that names the first column of a frame or array that holds no numbers.
+def check_numbers(
+    table: Any, columns: Sequence[str], compute: Callable[..., Any] | None = None, fitted: bool = False
+) -> None:
+    """A DataError that names all columns of a frame or array that hold no numbers.
 
     Parameters
     ----------
     compute : as of `column_kinds`
+    fitted : whether the columns are those of a model
     """
     if hasattr(table, "dtypes"):
-        kinds, _ = column_kinds(table, columns, compute)
-        odd = next((j for j, name in enumerate(columns) if kinds[name] not in (*NUMBERS, EMPTY)), None)
-        what = "" if odd is None else f"column {columns[odd]!r} of X"
-    else:
-        odd, what = None if are_numbers(table.dtype) else 0, "X"
-    if odd is not None:
-        raise DataError(
-            f"The {what} is of type {column_dtypes(table)[odd]}, not numbers: leave it out, or encode it as numbers. "
-            "fit of KernelClassifier and KernelRegressor encodes text, categories and dates; for others "
-            "sklearn.preprocessing has encoders."
-        )
+        object_columns(None, column_kinds(table, columns, compute)[0], "X", fitted=fitted)
+    elif not are_numbers(table.dtype):
+        raise DataError(f"X is of type {table.dtype}, not numbers: give a data frame, or encode it as numbers.")
 
 
 def column_dtypes(X: Any) -> list[Any]:
@@ -320,15 +313,6 @@ def _type_of_objects(column: Any) -> str:
         return FLOAT
     except (pa.ArrowException, TypeError, ValueError):
         return OTHER
-
-
-def types_in(X: Any, j: int) -> str:
-    """The types of the first values of a column, in words; what is in Dask is not looked at."""
-    if is_dask(X) or not hasattr(X, "iloc"):
-        return f"values of {column_dtypes(X)[j]}"
-    column = _column_at(X, j)
-    types = sorted({type(value).__name__ for value in column[column.notna()].head(_LOOKED_AT)})
-    return "text" if types == ["str"] else f"values of type {' and '.join(types)}"
 
 
 def explain_other_kind(name: Any, value: Any, kind: str = "number") -> DataError:

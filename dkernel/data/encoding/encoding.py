@@ -169,3 +169,8 @@ class Encoding:
     def of_means(cls, names: Sequence[str], means: NDArray[np.float64]) -> "Encoding":
         """The encoding of numbers that had no missing values in training: these become the mean."""
         return cls(tuple(NumberColumn(name, float(mean)) for name, mean in zip(names, means, strict=True)))
+
+    @classmethod
+    def of_numbers(cls, names: Sequence[str]) -> "Encoding":
+        """The encoding of numbers that are their own inputs, none of which may be missing."""
+        return cls(tuple(NumberColumn(name, 0.0) for name in names), "error")

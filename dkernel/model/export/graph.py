@@ -73,7 +73,7 @@ def _inputs(to: Nodes, model: Model, dtype: str) -> tuple[str, list[onnx.ValueIn
         return encode_columns(to, model.encoding, dtype)
     info = helper.make_tensor_value_info("X", tensor_type(dtype), ["rows", model.map.n_in])
     x = "X" if to.dtype == dtype else to.cast("X", to.dtype)
-    return (x if model.reading is None else fill_missing(to, model.reading, x)), [info]
+    return (x if model.reading is None or model.reading.strict else fill_missing(to, model.reading, x)), [info]
 
 
 def _refuse_others(to: Nodes, scores: str, *finite: str) -> str:
