@@ -361,12 +361,13 @@ def test_other_parts_in_any_order_have_the_same_schema_and_inputs(tmp_path_facto
 @given(NAMES, NAMES, GAPS, SEEDS)
 def test_parts_of_two_types_are_one_in_any_order_or_refused(tmp_path_factory, one, other, gap, seed):
     parts = [make_table({"c": (name, gap)}, seed)[0] for name in (one, other)]
-    ways = [partial(open_files, write=write_parquet), open_partitions]
+    ways = [partial(open_files, write=write_parquet)]
+    ways += [open_partitions] if "category" not in (one, other) else []  # Dask says of all parts whether they are one
     sources = {
-        (at, turned): outcome_of(
-            lambda at=at, some=some: ways[at](some, tmp_path_factory.mktemp("mixed")).encoding, False
+        (way, turned): outcome_of(
+            lambda way=way, some=some: way(some, tmp_path_factory.mktemp("mixed")).encoding, False
         )
-        for at in range(2)
+        for way in ways
         for turned, some in enumerate([parts, parts[::-1]])
     }
     odd, first = find_odd(sources)

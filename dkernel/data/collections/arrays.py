@@ -186,7 +186,8 @@ def make_encoding(
     ----------
     kinds, stored : of the columns, as of `kinds_to_encode`
     """
-    count = partial(count_rows, tuple(kinds), dict(kinds), dict(request.formats))
+    named = stored.union(request.formats, request.categorical if isinstance(request.categorical, tuple) else ())
+    count = partial(count_rows, tuple(kinds), dict(kinds), dict(request.formats), frozenset(kinds) - named)
     token = uuid4().hex  # a worker that has a result under a key does not compute it again
     tasks = [delayed(count)(*part, dask_key_name=f"dkernel-read-{token}-{i}") for i, part in enumerate(parts)]
     encoding, notes = learn_encoding(tasks, kinds, request, stored, "X")
@@ -199,6 +200,7 @@ def count_rows(
     columns: Sequence[str],
     kinds: Mapping[str, str],
     formats: Mapping[str, str],
+    typed: frozenset[str],
     first: int,
     X: Any,
     label: Any = None,
@@ -206,4 +208,4 @@ def count_rows(
 ) -> TableCounts:
     """The counts of some rows; runs on a worker."""
     label, weight = one_a_row(label, "y", several=True), one_a_row(weight, "weight")
-    return TableCounts.of(to_table(X, columns, kinds, formats), kinds, label, weight, first)
+    return TableCounts.of(to_table(X, columns, kinds, formats, typed), kinds, label, weight, first)

@@ -329,26 +329,32 @@ def to_table(
     columns: Sequence[str],
     kinds: Mapping[str, str] | None = None,
     formats: Mapping[str, str] = MappingProxyType({}),
+    typed: frozenset[str] = frozenset(),
 ) -> Any:
     """Rows as an Arrow table with these names, or as an array of numbers; sparse rows become dense.
 
     A column of `kinds` may be of another type only where it holds nothing, times as text, or dates in one of `formats`.
+
+    Parameters
+    ----------
+    typed : columns whose kind their type told: no text is a time there, and only text is a category
     """
     if not hasattr(X, "iloc"):
         return dense(X)
     arrays = [_to_arrow(column, name) for name, (_, column) in zip(columns, X.items(), strict=True)]
     if kinds is not None:
         named = zip(columns, arrays, strict=True)
-        arrays = [_in_kind(array, name, kinds[name], formats.get(name, "")) for name, array in named]
+        arrays = [_in_kind(array, name, kinds[name], formats.get(name, ""), name in typed) for name, array in named]
     return pa.table(arrays, names=list(columns))
 
 
-def _in_kind(array: pa.Array, name: str, kind: str, form: str = "") -> pa.Array:
+def _in_kind(array: pa.Array, name: str, kind: str, form: str = "", typed: bool = False) -> pa.Array:
     """A column as one of this kind of an encoding, or a DataError that shows a value of another kind."""
     found = column_type(array.type)
-    if found in FITTING[kind]:
+    if found in ((TEXT, EMPTY) if typed and kind == "category" else FITTING[kind]):
         return array
-    if (found == TEXT and is_number_format(form)) or (kind in TIMES and (found == TEXT or (form and found in NUMBERS))):
+    as_times = kind in TIMES and ((found == TEXT and not typed) or (form and found in NUMBERS))
+    if as_times or (found == TEXT and is_number_format(form)):
         return values_of_texts(array, name, "row {} of X".format, form or kind)
     if array.null_count < len(array):
         raise explain_other_kind(name, array.drop_null()[0].as_py(), kind)
