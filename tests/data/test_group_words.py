@@ -32,7 +32,8 @@ TABLE = {
     "days": [pa.array(DAYS[:1]).cast(kind) for kind in (pa.date32(), pa.date64(), pa.timestamp("ns"))]
     + [pa.array([text]) for text in ("2024-01-01", "2024-01-01 00:00:00", "2024-01-01T02:00:00.000+02:00")],
     "truth": [pa.array([True, False]), pa.array(["true", "false"]), pa.array(["TRUE", "FALSE"])],
-    "text": [pa.array(["a", "007"]), pa.array(["a", "007"]).dictionary_encode(), pa.array([b"a", b"007"])],
+    "text": [pa.array(["a", "007"]), pa.array(["a", "007"]).dictionary_encode(), pa.array([b"a", b"007"])]
+    + [pa.array([b"a", b"007"], kind) for kind in (pa.large_binary(), pa.binary_view())],
 }
 
 
