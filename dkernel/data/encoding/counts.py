@@ -131,7 +131,7 @@ class NumberCount:
                 f"Column {name!r} has times with a zone and times without one, which are not comparable: give all of "
                 "them a zone (2024-01-31T10:00:00+01:00; tz_localize), or none."
             )
-        zoned = next(iter(self.zones), None)
+        zoned = next(iter(self.zones), None) if kind == DATE else None  # texts of times of day are read as dates
         calendar = calendar and kind in (DATE, TIME)
         return NumberColumn(name, mean, indicator and self.missing > 0, offset, kind, calendar, levels, zoned=zoned)
 
