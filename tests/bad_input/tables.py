@@ -3,7 +3,6 @@
 import json
 import shutil
 import warnings
-from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -106,26 +105,10 @@ def missing_words(at: Doors) -> None:
         assert {"n", "n=missing", f"s={word}"} <= set(at.trains(one(data, ".csv")).encoding.names), word
 
 
-@bad("blanks and capitals in categories", HANDLED, "every character counts: ' x', 'x' and 'X' are three values")
-def blanks(at: Doors) -> None:
-    for suffix in (".csv", ".parquet"):
-        found = at.trains(one(with_column(s=words(" x", "x", "X")), suffix)).encoding.columns[-1]
-        assert found.levels == (" x", "X", "x")
-
-
 @bad("empty text in a category", HANDLED, "a missing value, in files of every format")
 def empty_text(at: Doors) -> None:
     for suffix in (".csv", ".parquet"):
         assert at.trains(one(with_column(s=words("", "x")), suffix)).encoding.names[-2:] == ("s=x", "s=missing")
-
-
-@bad("NaN, None and NA in one column", HANDLED, "all are missing values")
-def kinds_of_missing(at: Doors) -> None:
-    column = pd.Series(words("x", "y"), dtype=object)
-    column[3], column[4], column[5] = None, np.nan, pd.NA
-    data = with_column(s=column)
-    found = at.fits(data[[*NAMES, "s"]], data["label"]).model_.encoding
-    assert found.names[-1] == "s=missing"
 
 
 @bad("category of another type than in training", HANDLED, "1, 1.0 and '1' are one value, and other spellings too")
@@ -143,19 +126,6 @@ def other_type(at: Doors) -> None:
         pd.testing.assert_frame_equal(at.scores(arrow(s=form), model=at.place / "truths"), expected)
 
 
-@bad("category without some of its levels", HANDLED, "levels are the values that came, not those that are declared")
-def unused(at: Doors) -> None:
-    column = pd.Categorical(words("x", "y"), ["w", "x", "y", "z"])
-    assert at.trains(arrow(s=column)).encoding.columns[-1].levels == ("x", "y")
-
-
-@bad("odd characters in categories", HANDLED, "commas, quotes, line ends, equals signs and other alphabets are values")
-def odd_characters(at: Doors) -> None:
-    levels = ('a,"b"', "c\nd", "e=f", "ж", "#1")
-    for suffix in (".csv", ".parquet"):
-        assert set(at.trains(one(with_column(s=words(*levels)), suffix)).encoding.columns[-1].levels) == set(levels)
-
-
 @bad("column named like an input of another", HANDLED, "names of inputs may be equal, columns may not")
 def named_alike(at: Doors) -> None:
     data = with_column(s=words("x", "y")).rename(columns={"b": "s=x"})
@@ -167,11 +137,6 @@ def named_alike(at: Doors) -> None:
 @bad("category named that is not there", REFUSED, "`--categorical` names the column that was meant")
 def not_there(at: Doors) -> None:
     at.train_refuses(one(frame(), ".parquet", "--categorical", "bb"), "has no feature 'bb', named by categorical")
-
-
-@bad("true and false as text", HANDLED, "a category of two values, in capitals or not")
-def truths(at: Doors) -> None:
-    assert at.trains(arrow(s=words("yes", "no"))).encoding.columns[-1].levels == ("no", "yes")
 
 
 @bad("numbers with commas", BOTH, "'1,5' and '1,234' are refused with the remedies, or text that was named")
@@ -225,33 +190,6 @@ def several_notations(at: Doors) -> None:
         at.train_refuses(one(data, ".csv"), "column 's': dates such as", "write all as 2024-12-31", "--exclude s")
 
 
-@bad("dates with time zones", HANDLED, "seconds in UTC")
-def zones(at: Doors) -> None:
-    days = pd.Timestamp("2026-01-01", tz="Europe/Zurich") + pd.to_timedelta(np.arange(ROWS), "h")
-    there, utc = at.trains(arrow(s=days)), at.trains(arrow(s=days.tz_convert("UTC")))
-    np.testing.assert_array_equal(there.coef, utc.coef)
-
-
-@bad("missing dates", HANDLED, "the mean of the others, with an input that says so")
-def no_date(at: Doors) -> None:
-    days = pd.Series(pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(ROWS), "h")).where(np.arange(ROWS) % 9 > 0)
-    for suffix in (".csv", ".parquet"):
-        made = one(with_column(s=days), suffix) if suffix == ".csv" else arrow(s=days)
-        assert at.trains(made).encoding.names[-9:-7] == ("s", "s=missing")
-
-
-@bad("times and durations", HANDLED, "seconds")
-def durations(at: Doors) -> None:
-    assert at.trains(arrow(s=pd.to_timedelta(np.arange(ROWS), "m"))).encoding.columns[-1].kind == "duration"
-    clock = [f"{i % 24:02}:30:00" for i in range(ROWS)]
-    assert at.trains(one(with_column(s=clock), ".csv")).encoding.columns[-1].kind == "time"
-
-
-@bad("decimals", HANDLED, "numbers")
-def decimals(at: Doors) -> None:
-    assert at.trains(arrow(s=[Decimal(i) / 8 for i in range(ROWS)])).columns[-1] == "s"
-
-
 @bad("lists in a column", REFUSED, "the column is named, with what to make of it")
 def nested(at: Doors) -> None:
     for value in ([1.0, 2.0], {"a": 1}):
@@ -266,16 +204,6 @@ def octets(at: Doors) -> None:
     model = at.trains(arrow(s=[text.encode() for text in texts]))
     assert model.encoding == at.trains(arrow(s=texts)).encoding
     at.train_refuses(arrow(s=[b"\xff"] * ROWS), "x.parquet, row 1, column 's': the bytes", "--exclude s")
-
-
-@bad("number in one file, text in another", REFUSED, "the file and the column are named")
-def two_types(at: Doors) -> None:
-    def make(folder: Path) -> list[str]:
-        frame().to_parquet(folder / "1.parquet")
-        with_column(b=words("x", "y")).to_parquet(folder / "2.parquet")
-        return [str(folder)]
-
-    at.train_refuses(make, "2.parquet, column 'b': it holds text")
 
 
 @bad("label of thousands of whole numbers", BOTH, "refused until `--task` says whether these are classes")

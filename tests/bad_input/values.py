@@ -5,8 +5,6 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dkernel import KernelClassifier
 from dkernel.kernels import Linear, Normalized
@@ -181,20 +179,6 @@ def big_integers(at: Doors) -> None:
     assert np.isfinite(at.trains(one(data)).coef).all()
 
 
-@bad("bool", HANDLED, "0 and 1 as a feature; as a label the classes False and True")
-def booleans(at: Doors) -> None:
-    data = frame().assign(b=lambda f: f["b"] > 0, label=lambda f: f["label"] == "in")
-    for suffix in (".parquet", ".csv"):
-        model = at.trains(one(data, suffix))
-        assert model.classes.tolist() == [False, True]
-        assert model.scaling.shift[1] == np.float64(data["b"].mean())
-        assert set(at.scores(one(data, suffix), model="m")["label"]) == {False, True}
-    X, y = arrays()
-    kinds = [at.fits(wrap(X > 0, "X"), wrap(y, "y")).component_coef_.tobytes() for wrap in KINDS.values()]
-    assert kinds[0] == kinds[1]
-    assert kinds[2] == kinds[3]
-
-
 @bad(
     "numbers as text",
     BOTH,
@@ -232,18 +216,6 @@ def mixed(at: Doors) -> None:
     at.fit_refuses("(?i)mix|type", arrays()[0], labels, kinds=("numpy", "dask"))
 
 
-@bad("category", BOTH, "one-hot inputs as a feature; as a label its values are the classes")
-def category(at: Doors) -> None:
-    data = with_column(b=lambda f: pd.Categorical(np.where(f["b"] > 0, "high", "low")))
-    assert at.trains(one(data)).encoding.names == ("a", "b=high", "b=low", "c")
-    at.train_refuses(one(data, ".parquet", "--categorical", "none"), "x.parquet, column 'b': it holds text")
-    y = frame()["label"].astype("category")
-    assert at.trains(one(frame().assign(label=y))).classes.tolist() == ["in", "out"]
-    assert at.fits(frame()[NAMES], y).classes_.tolist() == ["in", "out"]
-    assert at.fits(data[NAMES], y).model_.encoding.names == ("a", "b=high", "b=low", "c")
-    at.fit_refuses("column 'b' of X is of type category", data[NAMES], y, kinds=("numpy",), machine=strict)
-
-
 @bad("nullable with NA", BOTH, "NA is a missing value, as NaN; without one the type is taken")
 def nullable(at: Doors) -> None:
     whole = frame().assign(b=lambda f: (f["b"] * 10).round().astype("Int64"))
@@ -260,18 +232,3 @@ def nullable(at: Doors) -> None:
     y = whole["a"].gt(0).astype("boolean")
     y[3] = pd.NA
     at.fit_refuses("(?i)NA|missing", whole[NAMES], y, kinds=("numpy",))
-
-
-@bad("date", BOTH, "seconds, from the first of the training; arrays of dates are refused")
-def date(at: Doors) -> None:
-    days = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(ROWS), unit="D")
-    data = with_column(b=days)
-    (at.place / "dates").mkdir()
-    pq.write_table(pa.Table.from_pandas(data, preserve_index=False), at.place / "dates" / "x.parquet")
-    typed, read = at.trains(lambda _: [str(at.place / "dates")]), at.trains(one(data, ".csv"))
-    np.testing.assert_array_equal(typed.coef, read.coef)
-    assert typed.encoding.columns[1].kind == "date"
-    assert at.fits(data[NAMES], data["label"]).model_.encoding.columns == typed.encoding.columns
-    at.fit_refuses("column 'b' of X is of type datetime", data[NAMES], data["label"], kinds=("numpy",), machine=strict)
-    X = np.array([["2026-01-01", "2026-01-02"]] * 4, "datetime64[D]")
-    at.fit_refuses("(?i)datetime", X, np.arange(4) % 2 > 0, kinds=("numpy", "dask"))

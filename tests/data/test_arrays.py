@@ -186,9 +186,9 @@ def test_shapes_and_types_that_cannot_be() -> None:
         from_arrays(X, columns=["a", "b"])
     with pytest.raises(DataError, match="'a' twice"):
         from_arrays(X, columns=["a", "a", "b"])
-    with pytest.raises(DataError, match="column 'word' of X is of type"):
+    with pytest.raises(DataError, match="X, column 'word': it holds text, not numbers"):
         from_arrays(pd.DataFrame({"x": [1.0], "word": ["w"]}))
-    with pytest.raises(DataError, match="column 'word' of X is of type"):
+    with pytest.raises(DataError, match="X, column 'word': it holds text, not numbers"):
         from_arrays(dd.from_pandas(pd.DataFrame({"x": [1.0], "word": ["w"]}), npartitions=1))
     with pytest.raises(DataError, match="mixes int, str"):
         from_arrays(X[:2], np.array([1, "a"], object))

@@ -2,11 +2,9 @@
 
 import datetime as dt
 
-import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -41,34 +39,7 @@ def write_int96(table: pa.Table, path) -> None:
     pq.write_table(table, path, use_deprecated_int96_timestamps=True)
 
 
-FILES = {
-    "Parquet": ("t.parquet", pq.write_table),
-    "INT96": ("t.parquet", write_int96),
-    "Arrow's CSV": ("t.csv", arrow_csv.write_csv),
-    "pandas' CSV": ("t.csv", lambda table, path: table.to_pandas().to_csv(path, index=False)),
-}
-FRAMES = {
-    "pandas": pa.Table.to_pandas,
-    "objects": lambda table: table.to_pandas(timestamp_as_object=True, date_as_object=True),
-    "Arrow types": lambda table: table.to_pandas(types_mapper=pd.ArrowDtype),
-    "Dask": lambda table: dd.from_pandas(table.to_pandas(), npartitions=3),
-}
-DOORS = [(door, unit) for door in (*FILES, *FRAMES) for unit in UNITS if (door, unit[:4]) != ("Dask", "date")]
-"""Of dates that are objects of Python Dask makes text."""
-
 SETTINGS = {"dtype": "float64", "dates": "seconds", "missing": "indicator"}
-
-
-@pytest.mark.parametrize(("door", "unit"), DOORS)
-def test_dates_are_the_same_instants_at_every_door(door, unit, tmp_path):
-    table = table_of(UNITS[unit])
-    if door in FILES:
-        name, write = FILES[door]
-        write(table, tmp_path / name)
-        source = open_source(tmp_path / name, **SETTINGS)
-    else:
-        source = from_arrays(FRAMES[door](table), **SETTINGS)
-    np.testing.assert_array_equal(seconds_in(source), SECONDS)
 
 
 @pytest.mark.parametrize("digits", ["1", "123", "1234567", "123456789"])
@@ -104,7 +75,7 @@ def test_years_beyond_microseconds_are_numbers_and_no_text(tmp_path):
 def test_dates_of_which_some_have_a_time_are_refused():
     frame = pd.DataFrame({"x": [0.0, 1.0], "when": [dt.date(2024, 1, 1), dt.datetime(2024, 1, 1, 5)]})
     for one in (frame, frame[::-1]):
-        with pytest.raises(DataError, match="olumn 'when' of X"):
+        with pytest.raises(DataError, match="olumn 'when'"):
             seconds_in(from_arrays(one, **SETTINGS))
 
 

@@ -233,7 +233,7 @@ def find_odd(found):
 
 
 @given(tables())
-def test_the_same_rows_by_any_door_make_the_same_model_or_are_refused_in_the_same_words(tmp_path_factory, drawn):
+def test_the_same_rows_make_one_model_or_are_refused_in_the_same_words(tmp_path_factory, drawn):
     table, shows = drawn
     files = write_files(table, shows, tmp_path_factory.mktemp("gate"))
     doors = {path.suffix: lambda path=path: describe(fit_file(path)) for path in files}
@@ -303,7 +303,7 @@ NOT_IN_NAMES = {"duration", "lists", "nothing", "bytes", "large bytes", "odd wor
 
 @examples(20)
 @given(NAMES.filter(lambda name: name != "lists"), GAPS, SEEDS)
-def test_a_named_category_is_the_same_in_all_files_and_frames(tmp_path_factory, name, gap, seed):
+def test_a_named_category_is_the_same_by_any_door(tmp_path_factory, name, gap, seed):
     """Learned by one door and read by another it has no value that training never saw."""
     table, shows = make_table({"c": (name, gap)}, seed)
     table = table.set_column(0, "x", pa.array(np.arange(N) / 4)).drop_columns("y")
@@ -376,7 +376,7 @@ class NewRows:
 @pytest.mark.parametrize("use", ["update", "conformalize", "judge", "evaluate"])
 @examples(8)
 @given(data=st.data())
-def test_new_rows_of_any_type_are_used_alike_by_any_door_or_refused(tmp_path_factory, use, scale, data):
+def test_new_rows_are_used_alike_by_any_door_or_refused(tmp_path_factory, use, scale, data):
     """Types of the training and of the new rows are the same or others; their values begin later."""
     kind = data.draw(NAMES)
     other = data.draw(st.sampled_from([kind, data.draw(NAMES)]))

@@ -46,15 +46,6 @@ def test_a_model_keeps_what_training_saw_of_each_column(tmp_path, run):
     assert "when   date with a zone 2024-01-01 to 2024-01-13" in run("show", tmp_path / "m").stdout
 
 
-def test_files_and_frames_make_one_schema(tmp_path):
-    frame, y = make_frame(), np.arange(N) % 2
-    frame.assign(y=y).to_parquet(tmp_path / "t.parquet")
-    frame.assign(y=y).to_csv(tmp_path / "t.csv", index=False)
-    for name in ("t.parquet", "t.csv"):
-        machine = dkernel.KernelClassifier(**SETTINGS).fit(dkernel.open_source(tmp_path / name, label="y"))
-        assert machine.schema_ == fit(frame).schema_
-
-
 def test_numbers_alone_have_a_range():
     frame = make_frame()[["whole"]]
     assert fit(frame).schema_ == {"whole": ColumnSchema("number", None, 0.0, (0.0, 8.0))}
