@@ -52,7 +52,10 @@ class NumberForm:
         made = pc.if_else(pc.match_substring_regex(texts, self.pattern), texts, pa.scalar(None, texts.type))
         for word in filter(None, (self.before, self.after, *_like(self.thousands))):
             made = pc.replace_substring(made, word, "")
-        for sign, other in ((self.decimal, "."), (_MINUS, "-"), ("(", "-"), (")", ""), ("--", "-")):
+        made = made if self.decimal == "." else pc.replace_substring(made, self.decimal, ".")
+        if not pc.any(pc.match_substring_regex(made, "[^-0-9.eE]|--")).as_py():
+            return made
+        for sign, other in ((_MINUS, "-"), ("(", "-"), (")", ""), ("--", "-")):
             made = pc.replace_substring(made, sign, other)
         return pc.replace_substring_regex(made, rf"^\+|[{_BLANKS}]", "")
 

@@ -340,8 +340,9 @@ def label_kind(texts: pa.ChunkedArray) -> tuple[str, bool, bool]:
     [('int', True, True), ('int', False, False), ('float', True, True), ('float', False, False), ('text', True, False)]
     """
     texts = pc.utf8_trim_whitespace(texts)
-    if pc.any(pc.or_(pc.starts_with(texts, "+"), pc.starts_with(texts, "-0"))).as_py():
-        texts = pc.replace_substring_regex(texts, r"^(?:\+([0-9.])|-(0+$))", r"\1\2")  # +1 is 1, and -0 is 0
+    signed = r"^(?:\+([0-9.])|-(0+$))"
+    if pc.any(pc.match_substring_regex(texts, signed)).as_py():
+        texts = pc.replace_substring_regex(texts, signed, r"\1\2")  # +1 is 1, and -0 is 0
     there = texts.filter(pc.invert(pc.is_in(texts, pa.array(NULLS))))
     if not len(there):
         return "empty", True, True
