@@ -1,4 +1,4 @@
-"""Numbers between numpy and Arrow, by their bytes, and Parquet files under any name.
+"""Numbers and rows between numpy and Arrow, by their bytes, and Parquet files under any name.
 
 Arrow's own ways import pandas first, 0.3 s of every worker, and know names in UTF-8 only.
 """
@@ -10,10 +10,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dkernel.data.column_types import BOOL, DATE, DECIMAL, EMPTY, TIMES, column_type
+
 _PLAIN = {pa.from_numpy_dtype(np.dtype(code)): np.dtype(code) for code in np.typecodes["AllInteger"] + "efd"}
+
+_MICRO = 1e-6  # seconds of a unit of time
 
 _VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
@@ -32,14 +37,16 @@ def as_native(values: NDArray[Any]) -> NDArray[Any]:
     return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
 
 
-def as_column(values: NDArray[Any]) -> pa.Array:
-    """Values (n,) as a column that shares their memory where they are numbers.
+def as_column(values: Any) -> Any:
+    """An array (n,) as a column that shares its memory where it holds numbers; a column of Arrow as it is.
 
     Examples
     --------
     >>> as_column(np.array([1.5, 2.5])).to_pylist()
     [1.5, 2.5]
     """
+    if not isinstance(values, np.ndarray):
+        return values
     if values.dtype not in _PLAIN.values():
         return pa.array(values)
     values = np.ascontiguousarray(values)
@@ -66,14 +73,75 @@ def column_array(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
 
 
-def pick_rows(table: pa.Table, rows: NDArray[Any]) -> pa.Table:
-    """Some rows of a table, by their numbers or by a mask (n,); of views Arrow itself selects none.
+def column_numbers(column: Any) -> NDArray[Any]:
+    """A column of numbers, truth values or times as an array (n,): NaN where a value is missing, times in seconds.
+
+    Examples
+    --------
+    >>> column_numbers(pa.array([1, None])), column_numbers(pa.array([0, 60], pa.timestamp("s")))
+    (array([ 1., nan]), array([ 0., 60.]))
+    """
+    if isinstance(column, np.ndarray):
+        return column
+    column, steps = look_up(column), None
+    kind = column_type(column.type)
+    if kind == EMPTY:
+        return np.full(len(column), np.nan)
+    if kind in TIMES:
+        column, steps = _whole_steps(column)
+    elif kind in (BOOL, DECIMAL):
+        column = column.cast(pa.uint8() if kind == BOOL else pa.float64())
+    if column.null_count:
+        values = column_array(column.fill_null(0)).astype(np.float64)
+        values[column_array(column.is_null())] = np.nan
+    else:
+        values = column_array(column)
+    # Floats first where a step is longer than a microsecond: far from 1970 there are too many for 64 bits.
+    in_seconds: NDArray[Any] = values if steps is None else (values if steps == 1 else values * float(steps)) * _MICRO
+    return in_seconds
+
+
+def find_zone(column: Any) -> bool | None:
+    """Whether the times of a column have a zone; None where it holds no dates.
+
+    Examples
+    --------
+    >>> find_zone(pa.array([0], pa.timestamp("s", "UTC"))), find_zone(pa.array([0], pa.date32())), find_zone(np.ones(1))
+    (True, False, None)
+    """
+    kind = None if isinstance(column, np.ndarray) else look_up(column).type
+    if kind is None or column_type(kind) != DATE:
+        return None
+    return pa.types.is_timestamp(kind) and kind.tz is not None
+
+
+def _whole_steps(column: Any) -> tuple[Any, int]:
+    """Times as whole numbers, and how many microseconds one of their steps has; nanoseconds are cut off."""
+    kind = column.type
+    if pa.types.is_date32(kind):
+        return column.cast(pa.int32()), 86_400_000_000
+    number = column.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64())
+    unit = "ms" if pa.types.is_date64(kind) else kind.unit
+    if unit == "ns":
+        return pc.divide(number, 1000), 1
+    return number, {"s": 1_000_000, "ms": 1000, "us": 1}[unit]
+
+
+def get_column(table: Any, j: int, name: str) -> Any:
+    """A column of a table of Arrow by its name, of an array (n, p) that in place j."""
+    return table.column(name) if isinstance(table, pa.Table) else table[:, j]
+
+
+def pick_rows(table: Any, rows: NDArray[Any]) -> Any:
+    """Some rows of a table or an array, by their numbers or by a mask (n,); of views Arrow itself selects none.
 
     Examples
     --------
     >>> pick_rows(pa.table({"a": pa.array(["u", "v"]).cast(pa.string_view())}), np.array([1]))["a"].to_pylist()
     ['v']
     """
+    if not isinstance(table, pa.Table):
+        return table[rows]
     if any(kind in _VIEWS for kind in table.schema.types):
         plain = pa.schema([field.with_type(_VIEWS.get(field.type, field.type)) for field in table.schema])
         return pick_rows(table.cast(plain), rows).cast(table.schema)

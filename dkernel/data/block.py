@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dkernel.data.arrow import pick_rows
 from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.label_means import LEAST_WEIGHT, copies_in_folds, has_weight
-from dkernel.data.encoding.tables import filter_rows
 from dkernel.errors import DataError, MissingLabelError
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.rows import bytes_of_rows
@@ -114,7 +114,7 @@ class UncheckedBlock:
         if rows.all():
             return self
         columns = (self.X, self.label, self.weight, self.kept, self.marks)
-        return UncheckedBlock(*(None if each is None else filter_rows(each, rows) for each in columns))
+        return UncheckedBlock(*(None if each is None else pick_rows(each, rows) for each in columns))
 
 
 def chunk_limit(p: int, itemsize: int = 4) -> int:
@@ -402,7 +402,7 @@ def cut_blocks(
                 None if y is None else y[part],
                 None if w is None else w[part],
                 # A slice would carry the whole table along whenever it is sent.
-                raw.kept if raw.kept is None or len(rows) == 1 else filter_rows(raw.kept, np.arange(first, first + n)),
+                raw.kept if raw.kept is None or len(rows) == 1 else pick_rows(raw.kept, np.arange(first, first + n)),
                 marks=None if raw.marks is None else raw.marks[part],
             )
         )

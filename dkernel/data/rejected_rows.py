@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
+from dkernel.data.arrow import column_numbers
 from dkernel.data.block import UncheckedBlock, are_whole, valid_weights
-from dkernel.data.encoding.tables import column_numbers
 from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.text_rows import Lines
 from dkernel.numerics.rows import first_not_finite

@@ -12,7 +12,7 @@ import pyarrow as pa
 from dask.delayed import delayed
 from numpy.typing import NDArray
 
-from dkernel.data.arrow import as_native, text_of_bytes
+from dkernel.data.arrow import as_native, column_numbers, text_of_bytes
 from dkernel.data.arrow_streams import is_stream
 from dkernel.data.collections.dask_arrays import dense, is_dask, refuse_parts, unwrap
 from dkernel.data.column_types import (
@@ -31,8 +31,8 @@ from dkernel.data.column_types import (
     join_types,
     name_type,
 )
-from dkernel.data.encoding.tables import code_column, column_numbers
 from dkernel.data.encoding.text_dates import is_number_format, values_of_texts
+from dkernel.data.encoding.words import code_column
 from dkernel.data.object_columns import object_columns
 from dkernel.errors import DataError
 from dkernel.numerics.rows import fill_masked, stored_arrays

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dkernel.data.arrow import as_column, column_numbers, find_zone, get_column, pick_rows
 from dkernel.data.column_types import DATE, TEXT, TIME, TIMES
 from dkernel.data.encoding.columns import CategoryColumn, NumberColumn
 from dkernel.data.encoding.encoding import Encoding
@@ -33,9 +34,8 @@ from dkernel.data.encoding.label_means import (
     row_copies,
 )
 from dkernel.data.encoding.notation import SEVERAL_NOTATIONS, find_example, find_meaning, foremost
-from dkernel.data.encoding.tables import as_arrow, code_column, column_numbers, filter_rows, find_zone, get_column
 from dkernel.data.encoding.text_dates import read_times
-from dkernel.data.encoding.words import arrow_kind, in_kind, kind_among, kinds_in, times_among
+from dkernel.data.encoding.words import arrow_kind, code_column, in_kind, kind_among, kinds_in, times_among
 from dkernel.errors import DataError
 
 MOST_VALUES = 1000
@@ -329,7 +329,7 @@ class TableCounts:
         if weight is not None:
             used = has_weight(weight)
             weight = np.asarray(weight)[used].astype(np.float64)
-            table = filter_rows(table, used)
+            table = pick_rows(table, used)
             label = None if label is None else np.asarray(label)[used]
         counts: list[Count] = []
         coded_too = "category" in kinds.values()
@@ -338,7 +338,7 @@ class TableCounts:
         for j, (name, kind) in enumerate(kinds.items()):
             column = get_column(table, j, name)
             if kind == "category":
-                type_kind = arrow_kind(as_arrow(column).type)
+                type_kind = arrow_kind(as_column(column).type)
                 counts.append(CategoryCount.of(*code_column(column), weight, part, folds, type_kind))
             else:
                 counts.append(NumberCount.of(column, weight, coded_too and kind == "number"))

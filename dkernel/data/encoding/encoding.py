@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.arrow import column_numbers, find_zone, get_column
 from dkernel.data.encoding.columns import MARKS, MISSING_MARK, CategoryColumn, NumberColumn, column_from_json
-from dkernel.data.encoding.tables import code_column, column_numbers, find_zone, get_column
+from dkernel.data.encoding.words import code_column
 
 MISSING_WORDS = ("indicator", "mean", "error")
 

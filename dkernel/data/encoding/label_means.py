@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dkernel.data.arrow import column_numbers
 from dkernel.data.encoding.exact_sums import ExactSums, exact_product
-from dkernel.data.encoding.tables import code_column, column_numbers
+from dkernel.data.encoding.words import code_column
 from dkernel.numerics.random_streams import row_hash
 
 LABEL_FOLDS = 5

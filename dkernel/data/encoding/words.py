@@ -11,11 +11,14 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
+from numpy.typing import NDArray
 
+from dkernel.data.arrow import as_column, code_values
 from dkernel.data.column_types import BOOL, DATE, DECIMAL, DURATION, FLOAT, INT, TEXT, TIME, TIMES, column_type
 
 NUMBER = "number"
@@ -88,6 +91,30 @@ def to_words(values: pa.Array, kind: str = TEXT) -> list[str | None]:
     if kind in (TEXT, type_kind):
         return words
     return [None if word is None else in_kind(word, kind) for word in words]
+
+
+def code_column(column: Any, kind: str = TEXT) -> tuple[list[str | None], NDArray[np.int64]]:
+    """The different values of a column as words, None for a missing one, and for each row which of them it has.
+
+    Parameters
+    ----------
+    kind : of the values
+
+    Examples
+    --------
+    >>> words, codes = code_column(pa.array(["b", None, "a", "b"]))
+    >>> words, codes.tolist()
+    (['b', 'a', None], [0, 2, 1, 0])
+    """
+    encoded = code_values(as_column(column))
+    values = to_words(encoded.dictionary, kind)
+    codes = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
+    values += [None] * (encoded.indices.null_count > 0)
+    words = list(dict.fromkeys(values))
+    if len(words) < len(values):  # one value in several spellings
+        number = {word: i for i, word in enumerate(words)}
+        codes = np.array([number[value] for value in values], np.int64)[codes]
+    return words, codes
 
 
 def _words_by_type(values: pa.Array, type_kind: str) -> list[str | None]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.arrow import look_up, pick_rows, text_of_bytes
 from dkernel.data.column_types import OTHER, column_type, is_bytes
-from dkernel.data.encoding.tables import code_column
+from dkernel.data.encoding.words import code_column
 from dkernel.data.readers.folder_keys import NULL
 from dkernel.data.writers.formats import Folder, gather_tables, row_groups
 from dkernel.errors import DataError, UnsupportedError

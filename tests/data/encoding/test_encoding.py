@@ -10,10 +10,11 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
+from dkernel.data.arrow import column_numbers
 from dkernel.data.encoding import CategoryColumn, Encoding, NumberColumn, TableCounts
 from dkernel.data.encoding.columns import ONE_HOT
 from dkernel.data.encoding.counts import BUCKETS, MOST_LEVELS, MOST_VALUES, CategoryCount
-from dkernel.data.encoding.tables import code_column, column_numbers
+from dkernel.data.encoding.words import code_column
 from dkernel.errors import DataError
 
 KINDS = {"x": "number", "s": "category", "z": "number"}
