@@ -4,6 +4,7 @@ The types of numpy and pandas reach it by way of the type that Arrow has for the
 """
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ _TABLE: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
 _NUMPY = {"b": pa.bool_(), "U": pa.string(), "S": pa.binary(), "T": pa.string()}
 
 
+@lru_cache
 def column_type(kind: pa.DataType) -> str:
     """The type of a column of this type of Arrow, one of COLUMN_TYPES.
 
