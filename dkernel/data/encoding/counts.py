@@ -31,6 +31,7 @@ from dkernel.data.encoding.label_means import (
     copies_in_folds,
     find_positions,
     has_weight,
+    read_weights,
     row_copies,
 )
 from dkernel.data.encoding.notation import SEVERAL_NOTATIONS, find_example, find_meaning, foremost
@@ -325,10 +326,10 @@ class TableCounts:
         label, weight : (n,), of rows that have them
         first : number of the first copy of the first row, as in `label_means`
         """
-        weight = None if weight is None or np.asarray(weight).dtype.kind not in "biuf" else weight
         if weight is not None:
+            weight = read_weights(weight)
             used = has_weight(weight)
-            weight = np.asarray(weight)[used].astype(np.float64)
+            weight = weight[used]
             table = pick_rows(table, used)
             label = None if label is None else np.asarray(label)[used]
         counts: list[Count] = []

@@ -53,10 +53,11 @@ class ExactSums:
         return ExactSums({**self.limbs, **{k: self.limbs.get(k, 0) + limb for k, limb in other.limbs.items()}})
 
     def spread(self, shape: tuple[int, ...], positions: Any) -> "ExactSums":
-        """These sums at some positions of a larger array, 0 at the others."""
+        """These sums at some positions of another array, added where these are the same, 0 at the others."""
         limbs = {k: np.zeros(shape, np.int64) for k in self.limbs}
+        flat = np.arange(limbs[0].size).reshape(shape)[positions].ravel()
         for k, limb in self.limbs.items():
-            limbs[k][positions] = limb
+            np.add.at(limbs[k].reshape(-1), flat, limb.ravel())
         return ExactSums(limbs)
 
     def take(self, positions: Any) -> "ExactSums":

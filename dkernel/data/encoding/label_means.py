@@ -12,9 +12,9 @@ has the average of what its copies would have. One of weight 0 has no number.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property, reduce
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dkernel.data.arrow import column_numbers
+from dkernel.data.column_types import BOOL, FLOAT, INT, are_numbers, column_type
 from dkernel.data.encoding.exact_sums import ExactSums, exact_product
 from dkernel.data.encoding.words import code_column
 from dkernel.numerics.random_streams import row_hash
@@ -91,11 +92,9 @@ def n_copies(weight: Any) -> int:
 
 
 def _copies_of_rows(weight: Any) -> NDArray[np.float64]:
-    """The copies of each row; 1 where weights are no numbers, 0 where one is no weight: the gate refuses these."""
-    counts, values = has_weight(weight), np.asarray(weight)
-    if values.dtype.kind not in "biuf":
-        return counts.astype(np.float64)
-    return np.where(counts, row_copies(values.astype(np.float64)), 0.0)
+    """The copies of each row, 0 where its weight is none: the gate refuses it."""
+    values = read_weights(weight)
+    return np.where(has_weight(values), row_copies(values), 0.0)
 
 
 @dataclass(frozen=True)
@@ -123,17 +122,15 @@ class LabelPart:
             return None
         try:
             column = pa.array(label, from_pandas=True)
-            fraction = pa.types.is_floating(column.type)
-            words, codes = ([], np.zeros(0, np.int64)) if fraction else code_column(column)
+            kind = column_type(column.type)
+            words, codes = ([], np.zeros(0, np.int64)) if kind == FLOAT else code_column(column)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             return None  # the real reading reports what is wrong with it
-        kind = column.type
-        number = fraction or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
-        values = column_numbers(column).astype(np.float64) if number else None
+        values = column_numbers(column).astype(np.float64) if kind in (BOOL, INT, FLOAT) else None
         used = np.isfinite(values) if values is not None else np.array([w is not None for w in words], bool)[codes]
         if values is not None and (np.abs(values[used]) > LARGEST).any():
             values = None
-        return cls(values, None if fraction else tuple(word or "" for word in words), codes, used, weight)
+        return cls(values, None if kind == FLOAT else tuple(word or "" for word in words), codes, used, weight)
 
 
 @dataclass(frozen=True)
@@ -199,28 +196,24 @@ class LabelCounts:
 
     def merge(self, other: "LabelCounts") -> "LabelCounts":
         """The sums of all rows; values of several parts stay in their order."""
-        values = tuple(dict.fromkeys(self.values + other.values))
-        both = [find_positions(values, each.values) for each in (self, other)]
-        copies = np.zeros((LABEL_FOLDS, len(values)))
-        for each, positions in zip((self, other), both, strict=True):
-            copies[:, positions] += each.copies
-        moments, classes = None, None
-        if self.moments is not None and other.moments is not None:
-            shape = LABEL_FOLDS, len(values), 3
-            one, two = (
-                sums.spread(shape, np.s_[:, positions])
-                for sums, positions in zip((self.moments, other.moments), both, strict=True)
-            )
-            moments = one.merge(two)
+        values, classes = tuple(dict.fromkeys(self.values + other.values)), None
         if self.classes is not None and other.classes is not None:
             classes = _few(tuple(sorted({*self.classes, *other.classes})))
-        shape = LABEL_FOLDS, len(values), len(classes or ())
-        rows = ExactSums.of([], shape)
-        for each, positions in zip((self, other), both, strict=True):
-            if classes:
-                rows = rows.merge(
-                    each.rows.spread(shape, np.s_[:, positions[:, None], find_positions(classes, each.classes or ())])
-                )
+        one, two = (each._spread(values, each.values, classes) for each in (self, other))
+        both = one.moments is not None and two.moments is not None
+        moments = one.moments.merge(two.moments) if both else None  # type: ignore[union-attr, arg-type]
+        return LabelCounts(values, one.copies + two.copies, moments, classes, one.rows.merge(two.rows))
+
+    def _spread(self, values: tuple[str, ...], names: Sequence[str], classes: tuple[str, ...] | None) -> "LabelCounts":
+        """The sums by other values, of which these have the names, and by more classes, or by none."""
+        at, c = find_positions(values, names), len(classes or ())
+        copies = np.zeros((LABEL_FOLDS, len(values)))
+        np.add.at(copies.T, at, self.copies.T)
+        moments = None if self.moments is None else self.moments.spread((*copies.shape, 3), np.s_[:, at])
+        rows = ExactSums.of([], (*copies.shape, c))
+        if classes:
+            columns = find_positions(classes, self.classes or ())
+            rows = self.rows.spread((*copies.shape, c), np.s_[:, at[:, None], columns])
         return LabelCounts(values, copies, moments, classes, rows)
 
     def among(self, values: Iterable[str]) -> "LabelCounts":
@@ -233,14 +226,8 @@ class LabelCounts:
 
     def rename(self, words: Mapping[str, str]) -> "LabelCounts":
         """The sums by new words of the values; values that get one word are one value."""
-        spellings: dict[str, list[str]] = {}
-        for value in self.values:
-            spellings.setdefault(words.get(value, value), []).append(value)
-        parts = []
-        for i in range(max(map(len, spellings.values()), default=0)):
-            some = {word: values[i] for word, values in spellings.items() if i < len(values)}
-            parts.append(replace(self.among(some.values()), values=tuple(some)))
-        return reduce(LabelCounts.merge, parts) if parts else self
+        names = [words.get(value, value) for value in self.values]
+        return self._spread(tuple(dict.fromkeys(names)), names, self.classes)
 
     def means(self, without: int | None = None) -> "LabelMeans | None":
         """The shrunken means: of two classes the share of the second, of more those of all, else the mean of the label.
@@ -312,11 +299,15 @@ def _with_copies(
     return rows, fold, each[rows] * many, many
 
 
-def has_weight(weight: Any) -> NDArray[np.bool_]:
-    """True for each row that counts; for all where weights are no numbers, which the gate refuses."""
+def read_weights(weight: Any) -> NDArray[np.float64]:
+    """Weights (n,) as float64, 1 where they are no numbers: the gate refuses these."""
     values = np.asarray(weight)
-    if values.dtype.kind not in "biuf":
-        return np.ones(len(values), bool)
+    return values.astype(np.float64, copy=False) if are_numbers(values.dtype) else np.ones(len(values))
+
+
+def has_weight(weight: Any) -> NDArray[np.bool_]:
+    """True for each row that counts."""
+    values = read_weights(weight)
     return np.asarray(np.isfinite(values) & (values >= LEAST_WEIGHT))
 
 
