@@ -120,19 +120,14 @@ def read_durations(texts: Any) -> Any:
     return pc.round(pc.multiply(total, 1_000_000)).cast(pa.int64()).cast(pa.duration("us"))
 
 
-_TIME_READERS: Mapping[str, Sequence[Callable[[Any], Any]]] = {
-    "": [partial(read_dates, before=before, kind=kind) for before, kind in DATES],
-    DATE: [partial(read_dates, before=before, kind=kind) for before, kind in DATES[:2]],
-    TIME: [partial(read_dates, before=before, kind=kind) for before, kind in DATES[2:]],
-    DURATION: [read_durations],
+_DATE_READERS = [partial(read_dates, before=before, kind=kind) for before, kind in DATES]
+_USUAL_FORMS: Mapping[str, tuple[Sequence[Callable[[Any], Any]], str, str]] = {
+    "": (_DATE_READERS, "a date or time", "dates or times"),
+    DATE: (_DATE_READERS[:2], "a date or time as 2026-01-31 10:30", "dates"),
+    TIME: (_DATE_READERS[2:], "a time of day as 10:30", "times of day"),
+    DURATION: ([read_durations], "a duration", "durations"),
 }
-_ONE_TIME = {
-    "": "a date or time",
-    DATE: "a date or time as 2026-01-31 10:30",
-    TIME: "a time of day as 10:30",
-    DURATION: "a duration",
-}
-_SEVERAL_TIMES = {"": "dates or times", DATE: "dates", TIME: "times of day", DURATION: "durations"}
+"""Forms that need no format: the functions that read them, what one value is, and what several are."""
 
 
 def without_words(texts: Any, words: Sequence[str]) -> Any:
@@ -157,13 +152,12 @@ def values_of_texts(column: Any, name: str, describe: RowDescriber, form: str) -
     >>> values_of_texts(pa.array(["$1,200", "?"]), "pay", str, "$1,234.5").to_pylist()
     [1200.0, None]
     """
-    texts = as_texts(column)
-    values = _read_values(texts, form)
-    if wrong := _find_wrong(texts, values, form):
+    values, wrong = _read_column(column, form)
+    if wrong:
         row, reason = min(wrong.items())
         more = ". Change formats, or mend the value"
-        if form in _SEVERAL_TIMES:
-            more = f", and the column's other values are {_SEVERAL_TIMES[form]}"
+        if form in _USUAL_FORMS:
+            more = f", and the column's other values are {_USUAL_FORMS[form][2]}"
         raise DataError(f"{describe(row)}, column {name!r}: {reason}{more}.")
     return values
 
@@ -176,15 +170,24 @@ def read_times(texts: Any, kind: str) -> Any:
     >>> read_times(pa.array(["1 days", "-"]), DURATION).to_pylist(), read_times(pa.array(["10:30", "noon"]), TIME)
     ([datetime.timedelta(days=1), None], None)
     """
-    texts = as_texts(texts)
-    times = _read_values(texts, kind)
-    return None if times.null_count > texts.null_count else times
+    times, wrong = _read_column(texts, kind)
+    return None if wrong else times
 
 
 def find_wrong_texts(column: Any, form: str) -> dict[int, str]:
     """The rows whose text is no value in this format, with the reason; missing values are allowed."""
+    return _read_column(column, form)[1]
+
+
+def _read_column(column: Any, form: str) -> tuple[Any, dict[int, str]]:
+    """The times or numbers of the texts of a column, and the rows that have a text and no value, with the reason."""
     texts = as_texts(column)
-    return _find_wrong(texts, _read_values(texts, form), form)
+    values = _read_values(texts, form)
+    rows = np.flatnonzero(pc.and_(texts.is_valid(), values.is_null()))
+    what = f"no {'number' if is_number_format(form) else 'date'} as {form}"
+    what = f"not {_USUAL_FORMS[form][1]}" if form in _USUAL_FORMS else what
+    found = zip(rows.tolist(), texts.take(rows).to_pylist(), strict=True)
+    return values, {row: f"{text[:60]!r} is {what}" for row, text in found}
 
 
 def as_texts(column: Any) -> Any:
@@ -203,16 +206,17 @@ def as_texts(column: Any) -> Any:
 
 def _read_values(texts: Any, form: str) -> Any:
     """The times or numbers of texts, missing where a text is none."""
-    if form not in _TIME_READERS:
+    if form not in _USUAL_FORMS:
         number = read_example(form) if is_number_format(form) else None
         return number.to_plain(texts).cast(pa.float64()) if number else _read_format(texts, form)
-    for read in _TIME_READERS[form]:
+    readers = _USUAL_FORMS[form][0]
+    for read in readers:
         try:
             return read(texts)
         except pa.ArrowInvalid:
             continue
     words = pc.unique(texts.drop_null()).to_pylist()
-    wrong = {read: [word for word in words if not _is(word, read)] for read in _TIME_READERS[form]}
+    wrong = {read: [word for word in words if not _is(word, read)] for read in readers}
     best = min(wrong, key=lambda read: len(wrong[read]))
     return best(without_words(texts, wrong[best]))
 
@@ -226,15 +230,6 @@ def _read_format(texts: Any, form: str) -> Any:
         words, form = [None if word is None else f"1970 {word}" for word in words], f"%Y {form}"
     moments = pd.to_datetime(pd.Series(words, dtype=object), format=form, utc=True, errors="coerce")
     return pa.array(moments.dt.tz_localize(None).dt.as_unit("us")).take(pc.index_in(texts, distinct))
-
-
-def _find_wrong(texts: Any, values: Any, form: str) -> dict[int, str]:
-    """The rows that have a text and no value, with the reason."""
-    rows = np.flatnonzero(pc.and_(texts.is_valid(), values.is_null()))
-    what = f"no {'number' if is_number_format(form) else 'date'} as {form}"
-    what = f"not {_ONE_TIME[form]}" if form in _ONE_TIME else what
-    found = zip(rows.tolist(), texts.take(rows).to_pylist(), strict=True)
-    return {row: f"{text[:60]!r} is {what}" for row, text in found}
 
 
 def _is(word: str, read: Callable[[Any], Any]) -> bool:
