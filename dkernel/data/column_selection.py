@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from dkernel.data.column_types import (
     DECIMAL,
+    DIGITS,
     EMPTY,
     FLOAT,
     NUMBERS,
@@ -268,7 +269,7 @@ def _objects(
             advice = "Give its --encoding (latin-1, ...), save the file as UTF-8, or exclude the column, as with"
             said = {n: f"it holds text that is not UTF-8. {advice} `--exclude {n}`." for n in undecoded}
             raise RefusedColumnsError(table.file.name, said)
-        kinds = {name: "guess" if kind in NUMBERS else kind for name, kind in kinds.items()}
+        kinds = {name: DIGITS if kind in NUMBERS else kind for name, kind in kinds.items()}
     return object_columns(request.kernel, kinds, table.file.name, True, request.columns is not None)
 
 

@@ -172,4 +172,5 @@ def name_type(type_: str) -> str:
         TIME: "times of day",
         DURATION: "durations",
         OTHER: "values of another type (lists, ...)",
+        UNTYPED: "objects of Python",
     }.get(type_, "nothing")

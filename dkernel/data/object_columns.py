@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dkernel.data.column_types import DATE, DURATION, EMPTY, NUMBERS, TEXT, TIME, name_type
+from dkernel.data.column_types import DATE, DIGITS, DURATION, EMPTY, NUMBERS, TEXT, TIME, UNTYPED, name_type
 from dkernel.data.refused_columns import RefusedColumnsError
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
@@ -40,7 +40,7 @@ def object_columns(
     Parameters
     ----------
     kernel : None takes all columns as numbers
-    kinds : of each feature, one of COLUMN_TYPES; "empty" fits everything, and a "guess" is a number that may be text
+    kinds : of each feature, one of COLUMN_TYPES, or UNTYPED, which fits what the kernel takes; EMPTY fits everything
     where : the file, or X
     flag : whether the reader has an option --exclude
     fitted : whether the columns are those of a model, which needs them all
@@ -53,8 +53,9 @@ def object_columns(
     domains = find_domains(kernel, tuple(kinds))
     names, refused = [], {}
     for name, kind in kinds.items():
-        domain, is_number = domains.get(name), kind in (*NUMBERS, "guess")
-        if domain == "objects" and kind in NUMBERS:
+        domain = domains.get(name)
+        is_number = kind in NUMBERS or (kind == UNTYPED and domain == "numbers")
+        if domain == "objects" and kind in NUMBERS and kind != DIGITS:
             takes = f"{parse(kernel or '')!r} takes text, lists or sets: store the column as text."
             refused[name] = f"it holds {name_type(kind)}, and {takes}"
         elif domain == "objects" or (domain == "any" and not is_number and kind != EMPTY):

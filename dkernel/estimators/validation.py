@@ -14,8 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from dkernel.data import Source, from_arrays, open_source
 from dkernel.data.block import as_label, holds_lists, is_missing, refuse_masked, targets_in
 from dkernel.data.collections.dask_arrays import dense, is_dask, refuse_parts, unwrap
-from dkernel.data.collections.object_arrays import holds_objects
-from dkernel.data.collections.tables import as_rows
+from dkernel.data.collections.tables import as_rows, holds_objects
 from dkernel.data.encoded_columns import reading_arguments
 from dkernel.data.encoding import Encoding
 from dkernel.errors import DataError, RecipeError

@@ -11,6 +11,7 @@ Written down, a cell is JSON: data and no code, in a model file as in a shuffled
 import json
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ def _tuples(value: Any, depth: int = 0) -> Any:
 def _number(value: Any) -> float:
     if _is_missing(value):
         raise ValueError("the value is missing. Remove or fill these rows.")
-    if not isinstance(value, int | float | np.number):
+    if not isinstance(value, int | float | np.number | Decimal):
         raise TypeError(f"the value {str(value)[:50]!r} is not a number; this column holds numbers.")
     number = float(value)
     if not math.isfinite(number):

@@ -1,5 +1,7 @@
 """Collections in memory and in Dask: the same rows, nothing copied that need not be, errors with both numbers."""
 
+from decimal import Decimal
+
 import dask
 import dask.array as da
 import dask.dataframe as dd
@@ -230,3 +232,17 @@ def test_inputs_may_have_equal_names_where_columns_have_none():
     np.testing.assert_array_equal(one, other)
     with pytest.raises(DataError, match="the column 's' twice"):
         from_arrays(pd.concat([frame, frame[["s"]]], axis=1), missing="indicator", categorical="auto")
+
+
+OBJECTS = {"whole": [1, 2, 3, 4], "fractions": [1.0, 2.0, 3.0, 4.0], "decimals": list(map(Decimal, range(1, 5)))}
+
+
+@pytest.mark.parametrize("door", ["frame", "array", "dask array"])
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_objects_that_are_numbers_are_numbers_beside_texts(kind: str, door: str) -> None:
+    texts = np.array(["ab", "bc", "cd", "de"], object)
+    table = np.stack([texts, np.array(OBJECTS[kind], object)], axis=1)
+    rows = {"frame": pd.DataFrame(table), "array": table, "dask array": da.from_array(table, chunks=(2, -1))}[door]
+    source = from_arrays(rows, kernel="SpectrumKernel(2).on(['0']) + Linear().on(['1'])")
+    assert source.objects == ("0",)
+    assert values(source)[0].tolist() == [[text, float(i + 1)] for i, text in enumerate(texts)]

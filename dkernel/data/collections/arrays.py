@@ -10,7 +10,6 @@ from dask.delayed import delayed
 
 from dkernel.data.block import one_a_row, targets_in
 from dkernel.data.collections.dask_arrays import dense_blocks, find_name
-from dkernel.data.collections.object_arrays import find_kinds, holds_objects
 from dkernel.data.collections.rows import GivenRows, Part
 from dkernel.data.collections.tables import (
     as_rows,
@@ -19,6 +18,7 @@ from dkernel.data.collections.tables import (
     column_kinds,
     column_names,
     has_missing,
+    holds_objects,
     stays_sparse,
     to_table,
 )
@@ -90,7 +90,7 @@ def from_arrays(
     objects: tuple[str, ...] = ()
     if parsed is not None and as_objects:
         every = check_names(columns or column_names(X), int(X.shape[1]))
-        objects = object_columns(parsed, find_kinds(X, every, parsed), "X")
+        objects = object_columns(parsed, column_kinds(X, every)[0], "X")
         if objects:
             encoding, categorical, missing = None, "none", "error"
     rows, names = GivenRows.of(X, y, weight, compute), columns or column_names(X)

@@ -35,6 +35,7 @@ from dkernel.data.encoding.text_dates import is_number_format, values_of_texts
 from dkernel.data.encoding.words import code_column
 from dkernel.data.object_columns import object_columns
 from dkernel.errors import DataError
+from dkernel.kernels import Kernel
 from dkernel.numerics.rows import fill_masked, stored_arrays
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide
 
@@ -162,6 +163,29 @@ def stays_sparse(X: Any, asked: bool | None = None) -> bool:
     return is_wide(p, X.nnz / max(1, rows * p))
 
 
+def holds_objects(kernel: Kernel, X: Any) -> bool:
+    """True if X is to be read as objects for this kernel.
+
+    Examples
+    --------
+    >>> from dkernel.kernels import Gaussian, SpectrumKernel
+    >>> holds_objects(SpectrumKernel(3), ["ab", "c"]), holds_objects(Gaussian(), ["ab", "c"])
+    (True, False)
+    """
+    if kernel.domain != "any" or hasattr(X, "tocsr"):
+        return kernel.domain == "objects"
+    if getattr(X, "ndim", 1) == 2:
+        names = map(str, X.columns if hasattr(X, "columns") else range(X.shape[1]))
+        if "objects" in kernel.wants(tuple(names)).values():
+            return True
+    if hasattr(X, "dtype") or hasattr(X, "dtypes"):
+        dtypes = X.dtypes if hasattr(X, "columns") else [X.dtype]
+        return any(not are_numbers(dtype) or hasattr(dtype, "categories") for dtype in dtypes)
+    first = X[0] if isinstance(X, list | tuple) and X else 0
+    parts = first if isinstance(first, list | tuple) else [first]
+    return not all(isinstance(part, int | float | np.number | np.ndarray) for part in parts)
+
+
 def take_rows(X: Any, rows: slice) -> Any:
     """Some rows of a frame or an array, or of one column of either."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
@@ -267,7 +291,7 @@ def column_kinds(
 
     Parameters
     ----------
-    compute : reads what columns of objects in Dask hold, which only workers see; without it they are text
+    compute : reads what columns of objects in Dask hold, which only workers see; without it they are untyped
     """
     dtypes = column_dtypes(X)
     types = {dtype: arrow_type(dtype) for dtype in set(dtypes)}
@@ -291,7 +315,7 @@ def _types_of_objects(X: Any, at: Sequence[int], compute: Callable[..., Any] | N
     if not is_dask(X):
         return [_type_of_objects(_column_at(X, j)) for j in at]
     if compute is None or not hasattr(X, "columns"):
-        return [TEXT] * len(at)
+        return [UNTYPED] * len(at)
     names = [X.columns[j] for j in at]
     log.info("Columns of objects are read once to know their types: %s.", ", ".join(map(str, names[:12])))
     found = compute(*(delayed(_types_of_part)(part, names) for part in X[names].to_delayed()))
