@@ -10,8 +10,7 @@ import numpy as np
 from dask.delayed import Delayed
 from numpy.typing import NDArray
 
-from dkernel.data.collections.dask_arrays import dense, is_dask
-from dkernel.data.collections.partitions import by_name
+from dkernel.data.collections.dask_arrays import by_name, dense, is_dask
 from dkernel.data.collections.tables import check_numbers, matrix, take_rows, to_table
 from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.unseen import UnseenValues

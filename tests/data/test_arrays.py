@@ -1,6 +1,8 @@
 """Collections in memory and in Dask: the same rows, nothing copied that need not be, errors with both numbers."""
 
+from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 import dask
 import dask.array as da
@@ -173,6 +175,14 @@ def test_values_that_cannot_be(wrap: object) -> None:
         blocks(from_arrays(wrap(X), wrap(y)))
     with pytest.raises(DataError, match=r"row 15.*-1\.0"):
         blocks(from_arrays(wrap(X), None, wrap(np.where(np.arange(20) == 15, -1.0, 1.0))))
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, lambda a: da.from_array(a, chunks=7)])
+def test_masked_labels_and_weights_are_refused(wrap: Callable[[np.ndarray], Any]) -> None:
+    hidden = np.ma.masked_less(np.ones(20) * np.arange(20), 3)
+    for beside in ((hidden,), (Y, hidden), (wrap(Y), hidden), (Y, da.from_array(hidden, chunks=7))):
+        with pytest.raises(DataError, match="masked array with 3 masked"):
+            values(from_arrays(wrap(X), *beside))
 
 
 def test_shapes_and_types_that_cannot_be() -> None:

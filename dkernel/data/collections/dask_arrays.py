@@ -2,19 +2,21 @@
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask.base import is_dask_collection, optimize
 from dask.core import get_dependencies
 from dask.delayed import delayed
+from dask.tokenize import tokenize
 from numpy.typing import NDArray
 
 from dkernel.data.arrow_streams import is_stream
-from dkernel.data.block import check_lengths, chunk_limit, cut_evenly, flatten
-from dkernel.data.collections.partitions import Partitions, make_arrays
+from dkernel.data.block import check_lengths, chunk_limit, cut_evenly, flatten, one_a_row
 from dkernel.errors import DataError
 from dkernel.numerics.rows import fill_masked
 
@@ -101,10 +103,10 @@ def dense_blocks(X: Any, dtype: str) -> "da.Array":
 
 
 def with_known_chunks(
-    X: Any, y: Any, weight: Any, matrix: partial[Any], compute: Callable[..., Any]
+    X: Any, y: Any, weight: Any, matrix: Callable[..., Any] | None, dtype: str, compute: Callable[..., Any]
 ) -> tuple["da.Array", "da.Array | None", "da.Array | None"]:
     """X (2-d), y and weight as Dask arrays with known chunk sizes; what is not known is computed once, together."""
-    arrays = as_arrays(X, y, weight, matrix)
+    arrays = as_arrays(X, y, weight, matrix, dtype)
     if arrays[0].ndim != 2:
         raise DataError(f"X has {arrays[0].ndim} dimension(s); a table of 2 (rows, columns) is needed.")
     unknown = [i for i, a in enumerate(arrays) if a is not None and np.isnan(sum(a.shape))]
@@ -118,40 +120,133 @@ def with_known_chunks(
     return arrays[0], arrays[1], arrays[2]
 
 
-def as_arrays(X: Any, y: Any, weight: Any, matrix: partial[Any], width: int | None = None) -> list[Any]:
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """A Dask dataframe or series, and what makes a chunk of an array of each of its partitions.
+
+    Parameters
+    ----------
+    function : None for the partitions themselves
+    empty : an array like the chunks, of no rows
+    """
+
+    frame: Any
+    function: Callable[[Any], Any] | None
+    empty: NDArray[Any]
+
+
+def make_arrays(*values: Any) -> list[Any]:
+    """The values, Dask arrays in place of `Partitions`; the lengths of their chunks are not known.
+
+    Frames of as many partitions are computed together: of a shuffled one X and y alone might have other orders of rows.
+    """
+    made = list(values)
+    indices = [i for i, value in enumerate(values) if isinstance(value, Partitions)]
+    for count in {values[i].frame.npartitions for i in indices}:
+        together = [i for i in indices if values[i].frame.npartitions == count]
+        for i, array in zip(together, _arrays_of_equal([values[i] for i in together]), strict=True):
+            made[i] = array
+    return made
+
+
+def _arrays_of_equal(given: list[Partitions]) -> list["da.Array"]:
+    import dask.array as da
+
+    first, *others = (each.frame for each in given)
+    parts = first.map_partitions(_together, *others, meta=first._meta, enforce_metadata=False).to_delayed()
+    graph = _rekey_tasks(parts[0].__dask_graph__())
+    arrays = []
+    for i, each in enumerate(given):
+        columns = each.empty.shape[1:]
+        name = f"dkernel-rows-{tokenize(each.frame, each.function)}"
+        names = tuple(map(str, each.frame.columns)) if each.frame.ndim == 2 else None
+        tasks = [(_make_chunk, (itemgetter(i), part.key), names, each.function) for part in parts]
+        of_array = graph | {(name, i, *[0] * len(columns)): task for i, task in enumerate(tasks)}
+        arrays.append(da.Array(of_array, name, ((np.nan,) * len(parts), *((p,) for p in columns)), meta=each.empty))
+    return arrays
+
+
+def _make_chunk(part: Any, names: tuple[str, ...] | None, function: Callable[[Any], Any] | None) -> Any:
+    """The chunk of a partition; runs on a worker."""
+    part = part if names is None else by_name(part, names)
+    return part if function is None else function(part)
+
+
+def by_name(frame: Any, names: Sequence[str]) -> Any:
+    """The columns of a partition in the order of these names, itself where they stand so; one that lacks is refused.
+
+    Partitions may hold their columns in any order, and more of them: the names are those of the Dask frame.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> by_name(pd.DataFrame({"b": [2.0], "a": [1.0], "c": [3.0]}), ("a", "b")).columns.tolist()
+    ['a', 'b']
+    """
+    found = tuple(map(str, frame.columns))
+    if found == tuple(names):
+        return frame
+    for name in names:
+        if found.count(name) != 1:
+            what = "lacks the column" if name not in found else "has twice the column"
+            raise DataError(
+                f"A partition of X {what} {name!r}: it has {', '.join(map(repr, found[:12]))}. Give all of them "
+                "the columns that the Dask frame says."
+            )
+    return frame.take([found.index(name) for name in names], axis=1)
+
+
+def _together(*parts: Any) -> tuple[Any, ...]:
+    return parts
+
+
+def _rekey_tasks(graph: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The tasks of a graph, each under its own key.
+
+    dd.from_delayed(verify_meta=False) keeps tasks under other keys, and Dask loses these where it joins the tasks of an
+    array.
+    """
+    named = {key: getattr(task, "key", None) for key, task in graph.items()}
+    others = {key: name for key, name in named.items() if isinstance(name, str | tuple) and name != key}
+    return {**graph, **{key: name for key, name in others.items() if name in graph}}
+
+
+def as_arrays(X: Any, y: Any, weight: Any, matrix: Callable[..., Any] | None, dtype: str, width: int = 0) -> list[Any]:
     """X, y and weight as Dask arrays, or None; of dataframes and series the lengths of the chunks are not known.
 
     Parameters
     ----------
-    matrix, width : as of `as_chunks`
+    matrix, dtype, width : as of `as_chunks`
     """
-    X, *columns = make_arrays(as_chunks(X, matrix, width), _column_chunks(y), _column_chunks(weight))
+    X, *columns = make_arrays(
+        as_chunks(X, matrix, dtype, width), _column_chunks(y, "y"), _column_chunks(weight, "weight")
+    )
     named = zip(columns, ("y", "weight"), strict=True)
     return [X, *(None if values is None else flatten(values, what, what == "y") for values, what in named)]
 
 
-def as_chunks(values: Any, matrix: partial[Any], width: int | None = None) -> Any:
+def as_chunks(values: Any, matrix: Callable[..., Any] | None, dtype: Any, width: int = 0) -> Any:
     """The chunks of a Dask dataframe, for `make_arrays`; an array as it is.
 
     Parameters
     ----------
-    matrix : makes a chunk of a partition; a partial with its dtype
-    width : columns of the chunks; None for as many as the dataframe has
+    matrix : makes a chunk of this dtype of a partition; None for the partitions themselves
+    width : columns of the chunks; 0 for as many as the dataframe has
     """
     if hasattr(values, "chunks"):
         return values
-    empty = np.empty((0, width or len(values.columns)), matrix.keywords["dtype"])
-    return Partitions(values, matrix, empty)
+    function = None if matrix is None else partial(matrix, dtype=dtype)
+    return Partitions(values, function, np.empty((0, width or len(values.columns)), dtype))
 
 
-def _column_chunks(values: Any) -> Any:
+def _column_chunks(values: Any, what: str) -> Any:
     """The chunks of one value a row, or of some, for `make_arrays`; None as it is."""
     import dask.array as da
 
     if values is None or hasattr(values, "chunks"):
         return values
     if not is_dask(values):
-        return da.from_array(np.asarray(values), chunks=-1)
+        return da.from_array(one_a_row(values, what, several=what == "y"), chunks=-1)
     values = values[values.columns[0]] if values.ndim == 2 and len(values.columns) == 1 else values
     if values.ndim == 2:
         return Partitions(values, _values, np.empty((0, len(values.columns)), "O"))

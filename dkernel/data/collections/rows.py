@@ -165,11 +165,8 @@ class MemoryRows(GivenRows):
 class DaskRows(GivenRows):
     """Rows in Dask: a data frame or an array; what is beside it may be in memory."""
 
-    def regular(self) -> "GivenRows":
-        return self._regular(_as_it_is, "float64")
-
-    def _regular(self, matrix: Callable[..., Any], dtype: str) -> "GivenRows":
-        known = with_known_chunks(self.X, self.label, self.weight, partial(matrix, dtype=dtype), self.compute)
+    def regular(self, matrix: Callable[..., Any] | None = None, dtype: str = "float64") -> "GivenRows":
+        known = with_known_chunks(self.X, self.label, self.weight, matrix, dtype, self.compute)
         X, label, weight = align(*known)
         return DaskRows(X, label, weight, self.compute)
 
@@ -184,24 +181,24 @@ class DaskRows(GivenRows):
     def with_inputs(self, encoding: Encoding, columns: Sequence[str], dtype: str, parts: Sequence[Part]) -> "GivenRows":
         import dask.array as da
 
-        X, encode = self.X, partial(_encode, encoding, tuple(columns), dtype=dtype)
+        X, encode = self.X, partial(_encode, encoding, tuple(columns))
         meta, width = np.empty((0, 0), dtype), len(encoding.names)
         if parts:
-            make = delayed(encode, pure=True)
+            make = delayed(partial(encode, dtype=dtype), pure=True)
             tasks = [make(part, first, weight) for first, part, _, weight in parts]
             arrays = [da.from_delayed(task, (n, width), meta=meta) for n, task in zip(X.chunks[0], tasks, strict=True)]
             return replace(self, X=da.concatenate(arrays, axis=0, allow_unknown_chunksizes=True))
         if column_names(X):
-            X, label, weight = as_arrays(X, self.label, self.weight, encode, width)
+            X, label, weight = as_arrays(X, self.label, self.weight, encode, dtype, width)
             return DaskRows(X, label, weight, self.compute)
         X = X.rechunk({1: -1})
-        return replace(self, X=X.map_blocks(encode, chunks=(X.chunks[0], (width,)), dtype=dtype, meta=meta))
+        return replace(self, X=X.map_blocks(partial(encode, dtype=dtype), chunks=(X.chunks[0], (width,)), meta=meta))
 
     def source(self, layout: Layout, encoding: Encoding | None) -> Source:
         names = column_names(self.X)
         if names and not layout.objects:
             check_numbers(self.X, names, self.compute)
-        rows = self._regular(matrix, layout.array_dtype)
+        rows = self.regular(matrix, layout.array_dtype)
         inputs = check_names(layout.columns, int(rows.X.shape[1])) if encoding is None else encoding.names
         layout = replace(layout, columns=inputs)
         row_bytes = layout.row_bytes()
@@ -216,10 +213,6 @@ class DaskRows(GivenRows):
         arrays = (rows.X, rows.label, rows.weight)
         token = repr([None if each is None else (each.name, each.chunks) for each in arrays])
         return _source(units, layout, hashlib.sha256(token.encode()).hexdigest(), rows.label, row_bytes, encoding)
-
-
-def _as_it_is(part: Any, dtype: str) -> Any:  # noqa: ARG001
-    return part
 
 
 def _encode(

@@ -1,15 +1,13 @@
 """BinningFeatures: random binning of the rows, as a transformer to sparse rows."""
 
 import hashlib
-from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from dkernel.data.collections.dask_arrays import as_chunks, is_dask
-from dkernel.data.collections.partitions import make_arrays
+from dkernel.data.collections.dask_arrays import as_chunks, is_dask, make_arrays
 from dkernel.data.collections.tables import matrix, stays_sparse
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.parameters import Seed
@@ -104,7 +102,7 @@ class BinningFeatures(MapTransformer):
         answer = BlockPrediction(_codes, carried, self._key, inputs, names, "uint32", self.n_grids)
         if not is_dask(X):
             return _sparse(apply_prediction(answer, X), bits, dtype)
-        (rows,) = make_arrays(as_chunks(X, partial(matrix, dtype=dtype)))
+        (rows,) = make_arrays(as_chunks(X, matrix, dtype))
         codes = apply_prediction(answer, rows)
         chunks, meta = (codes.chunks[0], (self.n_components_,)), scipy.sparse.csr_array((0, 0), dtype=dtype)
         return codes.map_blocks(_sparse, bits, dtype, chunks=chunks, dtype=dtype, meta=meta)

@@ -1,6 +1,5 @@
 """KernelCCA: canonical correlations of two views of the same rows, each with its kernel."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,8 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from dkernel.data import Source, from_arrays
-from dkernel.data.collections.dask_arrays import as_chunks, compute_values, dense, is_dask
-from dkernel.data.collections.partitions import make_arrays
+from dkernel.data.collections.dask_arrays import as_chunks, compute_values, dense, is_dask, make_arrays
 from dkernel.data.collections.tables import as_rows, matrix
 from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError
@@ -260,8 +258,9 @@ def _beside(X: Any, Y: Any, dtype: str) -> Any:
         return np.concatenate([_plain(X, dtype), _plain(Y, dtype)], axis=1)
     import dask.array as da
 
-    numbers = partial(matrix, dtype=dtype)
-    parts = make_arrays(*(as_chunks(Z, numbers) if is_dask(Z) else da.from_array(_plain(Z, dtype)) for Z in (X, Y)))
+    parts = make_arrays(
+        *(as_chunks(Z, matrix, dtype) if is_dask(Z) else da.from_array(_plain(Z, dtype)) for Z in (X, Y))
+    )
     for i, part in enumerate(parts):
         if any(np.isnan(size) for size in part.chunks[0]):
             parts[i] = part.compute_chunk_sizes()
