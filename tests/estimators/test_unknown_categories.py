@@ -52,6 +52,16 @@ def test_a_dask_frame_is_told_of_when_it_is_computed(machine):
         lazy.compute(scheduler="threads")
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+def test_an_update_is_told_of_too(lazy):
+    machine = KernelClassifier(**SETTINGS).fit(table(), table()["c"] == "a")
+    given = [table(1.0), pd.Series(np.arange(N) % 2 == 0)]
+    if lazy:
+        given = [dd.from_pandas(each, npartitions=3) for each in given]
+    with pytest.warns(UserWarning, match=TOLD):
+        machine.partial_fit(*given).predict(table())
+
+
 def test_an_array_is_told_of_too():
     X = np.column_stack([table()["x"], np.arange(N) % 2])
     machine = KernelClassifier(categorical_features=[1], **SETTINGS).fit(X, X[:, 0] > 0)

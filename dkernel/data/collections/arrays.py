@@ -96,6 +96,7 @@ def from_arrays(
     rows, names = GivenRows.of(X, y, weight, compute), columns or column_names(X)
     given = rows.X
     notes: dict[str, str] = {}
+    parts: Sequence[Part] = ()
     if encoding is not None or missing != "error" or categorical != "none":
         as_asked: dict[str, Any] = {
             "categorical": categorical,
@@ -105,11 +106,11 @@ def from_arrays(
         }
         formats = parse_formats(formats)
         request = ReadOptions(dtype=dtype, compute=compute, kernel=parsed, dates=dates, formats=formats, **as_asked)
-        rows, encoding, notes = _encode(rows, names, request)
+        rows, encoding, notes, parts = _encode(rows, names, request)
     settled = objects or asked != "auto" or isinstance(columns, RangeNames) or hasattr(given, "tocsr")
     wide = {} if settled else _wide_columns(given, encoding)
     return replace(
-        rows.source(Layout(names or (), dtype, objects), encoding),
+        rows.source(Layout(names or (), dtype, objects), encoding, parts),
         wide=wide,
         in_dtype=(lambda dtype: from_arrays(**again | {"dtype": dtype, "holes": holes})) if wide else None,
         label=None if y is None else find_name(y, "label"),
@@ -134,23 +135,21 @@ def _wide_columns(X: Any, encoding: Encoding | None) -> dict[int, bool]:
 
 def _encode(
     rows: GivenRows, names: Sequence[str] | None, request: ReadOptions
-) -> tuple[GivenRows, Encoding | None, dict[str, str]]:
-    """The rows with the inputs that an encoding makes, the encoding and notes about it; without one as they are."""
+) -> tuple[GivenRows, Encoding | None, dict[str, str], Sequence[Part]]:
+    """The rows, the encoding of their columns, notes about it, and the parts that it was learned from, if it was."""
     if rows.X.ndim != 2 or not (hasattr(rows.X, "dtypes") or are_numbers(rows.X.dtype)):
-        return rows, None, {}
+        return rows, None, {}, ()
     names = check_names(names, int(rows.X.shape[1]))
+    if request.encoding is not None:
+        return rows, request.encoding, {}, ()
     request = replace(request, holes=request.holes or (request.missing != "error" and has_missing(rows.X)))
-    encoding, notes = request.encoding, dict[str, str]()
-    parts: Sequence[Part] = ()
-    if encoding is None:
-        kinds = kinds_to_encode(rows.X, names, request)
-        if kinds is None:
-            return rows, None, {}
-        rows = rows.regular()
-        # The numbers of rows decide the folds of means of the label, which only categories have.
-        parts = rows.parts(weighed="category" in kinds[0].values())
-        encoding, notes = make_encoding(parts, *kinds, request)
-    return rows.with_inputs(encoding, names, request.dtype, parts if encoding.folded else ()), encoding, notes
+    kinds = kinds_to_encode(rows.X, names, request)
+    if kinds is None:
+        return rows, None, {}, ()
+    rows = rows.regular()
+    # The numbers of rows decide the folds of means of the label, which only categories have.
+    parts = rows.parts(weighed="category" in kinds[0].values())
+    return rows, *make_encoding(parts, *kinds, request), parts
 
 
 def kinds_to_encode(

@@ -103,10 +103,15 @@ def dense_blocks(X: Any, dtype: str) -> "da.Array":
 
 
 def with_known_chunks(
-    X: Any, y: Any, weight: Any, matrix: Callable[..., Any] | None, dtype: str, compute: Callable[..., Any]
+    X: Any, y: Any, weight: Any, compute: Callable[..., Any]
 ) -> tuple["da.Array", "da.Array | None", "da.Array | None"]:
-    """X (2-d), y and weight as Dask arrays with known chunk sizes; what is not known is computed once, together."""
-    arrays = as_arrays(X, y, weight, matrix, dtype)
+    """X (2-d), y and weight as Dask arrays with known chunk sizes; what is not known is computed once, together.
+
+    The chunks of a dataframe X are its partitions as they are.
+    """
+    arrays = make_arrays(as_chunks(X), _column_chunks(y, "y"), _column_chunks(weight, "weight"))
+    for i, what in ((1, "y"), (2, "weight")):
+        arrays[i] = None if arrays[i] is None else flatten(arrays[i], what, several=what == "y")
     if arrays[0].ndim != 2:
         raise DataError(f"X has {arrays[0].ndim} dimension(s); a table of 2 (rows, columns) is needed.")
     unknown = [i for i, a in enumerate(arrays) if a is not None and np.isnan(sum(a.shape))]
@@ -211,32 +216,17 @@ def _rekey_tasks(graph: Mapping[Any, Any]) -> dict[Any, Any]:
     return {**graph, **{key: name for key, name in others.items() if name in graph}}
 
 
-def as_arrays(X: Any, y: Any, weight: Any, matrix: Callable[..., Any] | None, dtype: str, width: int = 0) -> list[Any]:
-    """X, y and weight as Dask arrays, or None; of dataframes and series the lengths of the chunks are not known.
-
-    Parameters
-    ----------
-    matrix, dtype, width : as of `as_chunks`
-    """
-    X, *columns = make_arrays(
-        as_chunks(X, matrix, dtype, width), _column_chunks(y, "y"), _column_chunks(weight, "weight")
-    )
-    named = zip(columns, ("y", "weight"), strict=True)
-    return [X, *(None if values is None else flatten(values, what, what == "y") for values, what in named)]
-
-
-def as_chunks(values: Any, matrix: Callable[..., Any] | None, dtype: Any, width: int = 0) -> Any:
+def as_chunks(values: Any, matrix: Callable[..., Any] | None = None, dtype: str = "float64") -> Any:
     """The chunks of a Dask dataframe, for `make_arrays`; an array as it is.
 
     Parameters
     ----------
     matrix : makes a chunk of this dtype of a partition; None for the partitions themselves
-    width : columns of the chunks; 0 for as many as the dataframe has
     """
     if hasattr(values, "chunks"):
         return values
     function = None if matrix is None else partial(matrix, dtype=dtype)
-    return Partitions(values, function, np.empty((0, width or len(values.columns)), dtype))
+    return Partitions(values, function, np.empty((0, len(values.columns)), dtype))
 
 
 def _column_chunks(values: Any, what: str) -> Any:
@@ -283,8 +273,8 @@ def align(X: "da.Array", y: "da.Array | None", weight: "da.Array | None") -> tup
     return out[0], out[1], out[2]
 
 
-def block_graphs(X: "da.Array", *others: "da.Array | None") -> Iterator[tuple[list[Any], int, dict[Any, Any]]]:
-    """(keys, rows, graph) of every chunk that has rows; the graph holds what this chunk needs and nothing else.
+def block_graphs(X: "da.Array", *others: "da.Array | None") -> Iterator[tuple[int, int, list[Any], dict[Any, Any]]]:
+    """(number, rows, keys, graph) of every chunk that has rows; the graph holds what this chunk needs and nothing else.
 
     The whole graph is optimized once; then each chunk takes its own part. Optimizing leaves out the chunks that were
     persisted on a cluster, which are futures under the names of the chunks themselves: these are as they were.
@@ -308,7 +298,7 @@ def block_graphs(X: "da.Array", *others: "da.Array | None") -> Iterator[tuple[li
             key = (collection.name, i, *[0] * (collection.ndim - 1))
             keys.append(key)
             _take(source, key, graph)
-        yield keys, int(n), graph
+        yield i, int(n), keys, graph
 
 
 def _take(source: dict[Any, Any], key: Any, into: dict[Any, Any]) -> None:

@@ -25,7 +25,6 @@ from dkernel.data.block import (
 )
 from dkernel.data.collections.dask_arrays import (
     align,
-    as_arrays,
     block_graphs,
     compute_values,
     describe_row,
@@ -98,22 +97,14 @@ class GivenRows(ABC):
         """Numbers that the rows of each part have; its X, labels and weights."""
 
     @abstractmethod
-    def with_inputs(self, encoding: Encoding, columns: Sequence[str], dtype: str, parts: Sequence[Part]) -> "GivenRows":
-        """The rows with the inputs in place of their columns, where the reading of a block does not make them.
-
-        Parameters
-        ----------
-        parts : of the same rows, where they are to learn from
-        """
-
-    @abstractmethod
-    def source(self, layout: Layout, encoding: Encoding | None) -> Source:
+    def source(self, layout: Layout, encoding: Encoding | None, parts: Sequence[Part] = ()) -> Source:
         """The source of these rows.
 
         Parameters
         ----------
         layout : of X; without names its columns have numbers
         encoding : makes the inputs of the columns
+        parts : of the same rows, where their inputs are to learn from
         """
 
 
@@ -133,10 +124,7 @@ class MemoryRows(GivenRows):
         )
         return list(map(n_copies, weights)) if weighed else sizes, chunks, labels, weights
 
-    def with_inputs(self, *_: Any) -> "GivenRows":
-        return self
-
-    def source(self, layout: Layout, encoding: Encoding | None) -> Source:
+    def source(self, layout: Layout, encoding: Encoding | None, parts: Sequence[Part] = ()) -> Source:  # noqa: ARG002
         X = self.X
         if X.ndim != 2:
             raise DataError(f"X has {X.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
@@ -155,19 +143,18 @@ class MemoryRows(GivenRows):
         token = _hash(X, layout.columns, label, weight, encoding)
         units, first, number = [], 0, 0
         for i, n in enumerate(cut_evenly(rows, chunk_limit(row_bytes, 1))):
-            parts = [None if each is None else take_rows(each, slice(first, first + n)) for each in (X, label, weight)]
+            some = [None if each is None else take_rows(each, slice(first, first + n)) for each in (X, label, weight)]
             make = partial(_make_blocks, layout, (n,), (first, number), encoding)
-            units.append(_unit((n,), (token, layout.columns, layout.dtype, i), make, parts))
-            first, number = first + n, number + (n if parts[2] is None else n_copies(parts[2]))
+            units.append(_unit((n,), (token, layout.columns, layout.dtype, i), make, some))
+            first, number = first + n, number + (n if some[2] is None else n_copies(some[2]))
         return _source(units, inputs, token, label, row_bytes, encoding)
 
 
 class DaskRows(GivenRows):
     """Rows in Dask: a data frame or an array; what is beside it may be in memory."""
 
-    def regular(self, matrix: Callable[..., Any] | None = None, dtype: str = "float64") -> "GivenRows":
-        known = with_known_chunks(self.X, self.label, self.weight, matrix, dtype, self.compute)
-        X, label, weight = align(*known)
+    def regular(self) -> "GivenRows":
+        X, label, weight = align(*with_known_chunks(self.X, self.label, self.weight, self.compute))
         return DaskRows(X, label, weight, self.compute)
 
     def _parts(self, weighed: bool) -> tuple[Sequence[Any], ...]:
@@ -178,49 +165,26 @@ class DaskRows(GivenRows):
         )
         return self.compute(*map(delayed(n_copies), weights)) if weighed else sizes, chunks, labels, weights
 
-    def with_inputs(self, encoding: Encoding, columns: Sequence[str], dtype: str, parts: Sequence[Part]) -> "GivenRows":
-        import dask.array as da
-
-        X, encode = self.X, partial(_encode, encoding, tuple(columns))
-        meta, width = np.empty((0, 0), dtype), len(encoding.names)
-        if parts:
-            make = delayed(partial(encode, dtype=dtype), pure=True)
-            tasks = [make(part, first, weight) for first, part, _, weight in parts]
-            arrays = [da.from_delayed(task, (n, width), meta=meta) for n, task in zip(X.chunks[0], tasks, strict=True)]
-            return replace(self, X=da.concatenate(arrays, axis=0, allow_unknown_chunksizes=True))
-        if column_names(X):
-            X, label, weight = as_arrays(X, self.label, self.weight, encode, dtype, width)
-            return DaskRows(X, label, weight, self.compute)
-        X = X.rechunk({1: -1})
-        return replace(self, X=X.map_blocks(partial(encode, dtype=dtype), chunks=(X.chunks[0], (width,)), meta=meta))
-
-    def source(self, layout: Layout, encoding: Encoding | None) -> Source:
+    def source(self, layout: Layout, encoding: Encoding | None, parts: Sequence[Part] = ()) -> Source:
         names = column_names(self.X)
-        if names and not layout.objects:
+        if encoding is None and names and not layout.objects:
             check_numbers(self.X, names, self.compute)
-        rows = self.regular(matrix, layout.array_dtype)
-        inputs = check_names(layout.columns, int(rows.X.shape[1])) if encoding is None else encoding.names
-        layout = replace(layout, columns=inputs)
-        row_bytes = layout.row_bytes()
+        rows = self.regular()
+        layout = replace(layout, columns=check_names(layout.columns, int(rows.X.shape[1])))
+        inputs = layout if encoding is None else replace(layout, columns=encoding.names)
+        row_bytes, reading = inputs.row_bytes(), (layout.columns, layout.dtype, repr(encoding))
+        arrays = [None if each is None else (each.name, each.chunks) for each in (rows.X, rows.label, rows.weight)]
+        token = hashlib.sha256(repr((arrays, reading)).encode()).hexdigest()
+        numbers = [number for number, *_ in parts] or [0] * len(rows.X.chunks[0])
         units, first = [], 0
-        for keys, n, graph in block_graphs(rows.X, rows.label, rows.weight):
+        for i, n, keys, graph in block_graphs(rows.X, rows.label, rows.weight):
             sizes = cut_evenly(n, chunk_limit(row_bytes, 1))
-            make = partial(_make_blocks, layout, sizes, (first, 0), None)
-            units.append(_unit(sizes, (keys, inputs, layout.dtype, sizes), make, keys, graph))
+            make = partial(_make_blocks, layout, sizes, (first, numbers[i]), encoding)
+            units.append(_unit(sizes, (token, i), make, keys, graph))
             first += n
         if not units:
             raise DataError("X has no rows.")
-        arrays = (rows.X, rows.label, rows.weight)
-        token = repr([None if each is None else (each.name, each.chunks) for each in arrays])
-        return _source(units, layout, hashlib.sha256(token.encode()).hexdigest(), rows.label, row_bytes, encoding)
-
-
-def _encode(
-    encoding: Encoding, columns: Sequence[str], X: Any, first: int | None = None, weight: Any = None, *, dtype: str
-) -> Any:
-    """The inputs of some rows; runs on a worker."""
-    table = to_table(X, columns, encoding.kinds, encoding.formats)
-    return UncheckedBlock(table, weight=weight).encode(encoding, dtype, first).X
+        return _source(units, inputs, token, rows.label, row_bytes, encoding)
 
 
 def _unit(
