@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from dask.delayed import Delayed
 
 from dkernel.data.block import chunk_limit, no_weight
-from dkernel.data.column_types import DATE, EMPTY, NUMBERS, TEXT, TIMES
+from dkernel.data.column_types import DATE, EMPTY, NUMBERS, TEXT, TIMES, has_more_digits
 from dkernel.data.encoding import CategoryColumn, Encoding, TableCounts
 from dkernel.data.encoding.counts import CategoryCount
 from dkernel.data.encoding.notation import remark_on
@@ -68,6 +69,23 @@ def encoded_kinds(
     return encoded if request.holes or formed or set(encoded.values()) != {"number"} else None
 
 
+def find_wide_columns(
+    types: Sequence[Sequence[pa.DataType | None]], whole: Sequence[bool], encoding: Encoding | None
+) -> dict[int, bool]:
+    """The positions of the numbers that float32 may not hold, each with True where they are whole.
+
+    Parameters
+    ----------
+    types : of each column those of its parts, as of `has_more_digits`
+    whole : True for each column whose values are whole
+    """
+    at: Sequence[int | None] = range(len(types))
+    if encoding is not None:
+        at = [encoding.positions[c.name].start if c.kind == "number" else None for c in encoding.columns]
+    found = zip(at, types, whole, strict=True)
+    return {j: is_whole for j, parts, is_whole in found if j is not None and any(map(has_more_digits, parts))}
+
+
 def with_numbers(tables: Sequence[FileSchema], columns: ReadColumns, request: ReadOptions) -> list[FileSchema]:
     """The files, each with the number of its first row.
 
@@ -125,6 +143,8 @@ def learn_encoding(
     total = total.with_times(kinds)
     notes = {**total.notes(kinds), **_remarks({name: each for name, each in texts.items() if name not in times})}
     encoding = total.encoding(kinds, request.missing, request.dates, request.formats)
+    if not encoding.names:
+        raise DataError(f"{where}: no feature holds a value that came twice: nothing can be learned.")
     return encoding, notes | _without_means(total, encoding)
 
 

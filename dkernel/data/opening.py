@@ -15,9 +15,9 @@ from dkernel.data.arrow_streams import is_stream, list_data, store_stream
 from dkernel.data.bad_rows import without_bad_rows
 from dkernel.data.block import chunk_limit
 from dkernel.data.column_selection import select_columns
-from dkernel.data.column_types import BOOL, EMPTY, INT, has_more_digits
+from dkernel.data.column_types import BOOL, EMPTY, INT
 from dkernel.data.compute import dask_compute
-from dkernel.data.encoded_columns import learn_encoding, with_numbers
+from dkernel.data.encoded_columns import find_wide_columns, learn_encoding, with_numbers
 from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.text_dates import parse_formats
 from dkernel.data.file_parts import count_part, format_module, read_unit
@@ -328,8 +328,6 @@ def _with_encoding(
     tasks = [file.task(count_part, part, columns) for file, part in parts]
     coded, where = frozenset(name for table in tables for name in table.coded), tables[0].file.name
     encoding, notes = learn_encoding(tasks, columns.encoded, request, coded, where)
-    if not encoding.names:
-        raise DataError(f"{tables[0].file.name}: no feature holds a value that came twice: nothing can be learned.")
     return replace(columns, encoded=encoding.kinds, encoding=encoding), notes
 
 
@@ -353,14 +351,11 @@ def _wide_columns(tables: Sequence[FileSchema], columns: ReadColumns) -> dict[in
     """The positions of the numbers that float32 may not hold, each with True where they are whole."""
     if columns.objects or isinstance(columns.features, RangeNames):
         return {}
-    encoded, positions = columns.encoded or {}, columns.encoding and columns.encoding.positions
-    wide = {}
-    for j, name in enumerate(columns.features):
-        there = [table for table in tables if name in table.kinds]
-        if encoded.get(name, "number") == "number" and any(has_more_digits(table.types.get(name)) for table in there):
-            whole = all(table.kinds[name] in (BOOL, INT, EMPTY) for table in there)
-            wide[positions[name].start if positions else j] = whole
-    return wide
+    there = [[table for table in tables if name in table.kinds] for name in columns.features]
+    by_name = list(zip(columns.features, there, strict=True))
+    types = [[table.types.get(name) for table in some] for name, some in by_name]
+    whole = [all(table.kinds[name] in (BOOL, INT, EMPTY) for table in some) for name, some in by_name]
+    return find_wide_columns(types, whole, columns.encoding)
 
 
 def _source(

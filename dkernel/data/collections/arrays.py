@@ -22,9 +22,9 @@ from dkernel.data.collections.tables import (
     stays_sparse,
     to_table,
 )
-from dkernel.data.column_types import INT, OTHER, TEXT, TIMES, are_numbers, arrow_type, column_type, has_more_digits
+from dkernel.data.column_types import INT, OTHER, TEXT, TIMES, are_numbers, arrow_type, column_type
 from dkernel.data.compute import dask_compute
-from dkernel.data.encoded_columns import encoded_kinds, learn_encoding
+from dkernel.data.encoded_columns import encoded_kinds, find_wide_columns, learn_encoding
 from dkernel.data.encoding import Encoding, TableCounts
 from dkernel.data.encoding.text_dates import parse_formats
 from dkernel.data.file_schema import ReadOptions
@@ -94,21 +94,25 @@ def from_arrays(
         if objects:
             encoding, categorical, missing = None, "none", "error"
     rows, names = GivenRows.of(X, y, weight, compute), columns or column_names(X)
-    given = rows.X
     notes: dict[str, str] = {}
     parts: Sequence[Part] = ()
     if encoding is not None or missing != "error" or categorical != "none":
-        as_asked: dict[str, Any] = {
-            "categorical": categorical,
-            "missing": missing,
-            "encoding": encoding,
-            "holes": holes,
-        }
-        formats = parse_formats(formats)
-        request = ReadOptions(dtype=dtype, compute=compute, kernel=parsed, dates=dates, formats=formats, **as_asked)
+        request = ReadOptions(
+            dtype=dtype,
+            compute=compute,
+            kernel=parsed,
+            categorical=categorical,
+            missing=missing,
+            encoding=encoding,
+            holes=holes,
+            dates=dates,
+            formats=parse_formats(formats),
+        )
         rows, encoding, notes, parts = _encode(rows, names, request)
-    settled = objects or asked != "auto" or isinstance(columns, RangeNames) or hasattr(given, "tocsr")
-    wide = {} if settled else _wide_columns(given, encoding)
+    settled = objects or asked != "auto" or isinstance(columns, RangeNames) or hasattr(rows.X, "tocsr")
+    types = [] if settled else list(map(arrow_type, column_dtypes(rows.X)))
+    whole = [kind is not None and column_type(kind) == INT for kind in types]
+    wide = {} if settled else find_wide_columns([[kind] for kind in types], whole, encoding)
     return replace(
         rows.source(Layout(names or (), dtype, objects), encoding, parts),
         wide=wide,
@@ -121,52 +125,39 @@ def from_arrays(
     )
 
 
-def _wide_columns(X: Any, encoding: Encoding | None) -> dict[int, bool]:
-    """The positions of the numbers that float32 may not hold, each with True where they are whole."""
-    if X.ndim != 2:
-        return {}
-    kinds = list(map(arrow_type, column_dtypes(X)))
-    at: Sequence[int | None] = range(len(kinds))
-    if encoding is not None:
-        at = [encoding.positions[c.name].start if c.kind == "number" else None for c in encoding.columns]
-    wide = ((j, kind) for j, kind in zip(at, kinds, strict=True) if j is not None and has_more_digits(kind))
-    return {j: kind is not None and column_type(kind) == INT for j, kind in wide}
-
-
 def _encode(
     rows: GivenRows, names: Sequence[str] | None, request: ReadOptions
 ) -> tuple[GivenRows, Encoding | None, dict[str, str], Sequence[Part]]:
     """The rows, the encoding of their columns, notes about it, and the parts that it was learned from, if it was."""
-    if rows.X.ndim != 2 or not (hasattr(rows.X, "dtypes") or are_numbers(rows.X.dtype)):
+    if not (hasattr(rows.X, "dtypes") or are_numbers(rows.X.dtype)):
         return rows, None, {}, ()
     names = check_names(names, int(rows.X.shape[1]))
     if request.encoding is not None:
         return rows, request.encoding, {}, ()
     request = replace(request, holes=request.holes or (request.missing != "error" and has_missing(rows.X)))
-    kinds = kinds_to_encode(rows.X, names, request)
+    kinds, stored = _kinds_to_encode(rows.X, names, request)
     if kinds is None:
         return rows, None, {}, ()
     rows = rows.regular()
     # The numbers of rows decide the folds of means of the label, which only categories have.
-    parts = rows.parts(weighed="category" in kinds[0].values())
-    return rows, *make_encoding(parts, *kinds, request), parts
+    parts = rows.parts(weighed="category" in kinds.values())
+    named = stored.union(request.formats, request.categorical if isinstance(request.categorical, tuple) else ())
+    count = partial(count_rows, tuple(kinds), kinds, dict(request.formats), frozenset(kinds) - named)
+    token = uuid4().hex  # a worker that has a result under a key does not compute it again
+    tasks = [delayed(count)(*part, dask_key_name=f"dkernel-read-{token}-{i}") for i, part in enumerate(parts)]
+    return rows, *learn_encoding(tasks, kinds, request, stored, "X"), parts
 
 
-def kinds_to_encode(
+def _kinds_to_encode(
     X: Any, columns: Sequence[str], request: ReadOptions
-) -> tuple[dict[str, str], frozenset[str]] | None:
-    """The kind of each column of X, and the columns that are stored as categories; None where columns are the inputs.
-
-    Parameters
-    ----------
-    X : a data frame or an array (n, p) of numbers, in memory or in Dask
-    """
+) -> tuple[dict[str, str] | None, frozenset[str]]:
+    """The kind of each column of X, None where columns are the inputs, and those that are stored as categories."""
     kinds, stored = column_kinds(X, columns, request.compute)
     if request.formats and not hasattr(X, "dtypes"):
         raise DataError("X is an array of numbers, and formats is of columns of a data frame: give X as one.")
     encoded = encoded_kinds(columns, [kinds], stored, request, "X")
     if encoded is None:
-        return None
+        return None, stored
     odd = {
         name: kind
         for name, kind in kinds.items()
@@ -174,25 +165,6 @@ def kinds_to_encode(
     }
     object_columns(None, odd, "X")
     return encoded, stored
-
-
-def make_encoding(
-    parts: Sequence[Part], kinds: Mapping[str, str], stored: frozenset[str], request: ReadOptions
-) -> tuple[Encoding, dict[str, str]]:
-    """The encoding that all rows decide, with notes about it.
-
-    Parameters
-    ----------
-    kinds, stored : of the columns, as of `kinds_to_encode`
-    """
-    named = stored.union(request.formats, request.categorical if isinstance(request.categorical, tuple) else ())
-    count = partial(count_rows, tuple(kinds), dict(kinds), dict(request.formats), frozenset(kinds) - named)
-    token = uuid4().hex  # a worker that has a result under a key does not compute it again
-    tasks = [delayed(count)(*part, dask_key_name=f"dkernel-read-{token}-{i}") for i, part in enumerate(parts)]
-    encoding, notes = learn_encoding(tasks, kinds, request, stored, "X")
-    if not encoding.names:
-        raise DataError("No column of X holds a value that came twice: nothing can be learned from it.")
-    return encoding, notes
 
 
 def count_rows(

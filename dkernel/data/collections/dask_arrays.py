@@ -112,8 +112,6 @@ def with_known_chunks(
     arrays = make_arrays(as_chunks(X), _column_chunks(y, "y"), _column_chunks(weight, "weight"))
     for i, what in ((1, "y"), (2, "weight")):
         arrays[i] = None if arrays[i] is None else flatten(arrays[i], what, several=what == "y")
-    if arrays[0].ndim != 2:
-        raise DataError(f"X has {arrays[0].ndim} dimension(s); a table of 2 (rows, columns) is needed.")
     unknown = [i for i, a in enumerate(arrays) if a is not None and np.isnan(sum(a.shape))]
     if unknown:
         log.info("Chunk sizes are unknown: computing them once.")

@@ -76,6 +76,8 @@ class GivenRows(ABC):
     @staticmethod
     def of(X: Any, label: Any, weight: Any, compute: Callable[..., Any]) -> "GivenRows":
         """The rows of collections in memory, or of one in Dask and what is beside it."""
+        if X.ndim != 2:
+            raise DataError(f"X has {X.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
         label, weight = unwrap(label), unwrap(weight)
         refuse_parts(label, weight)
         if is_dask(X):
@@ -126,8 +128,6 @@ class MemoryRows(GivenRows):
 
     def source(self, layout: Layout, encoding: Encoding | None, parts: Sequence[Part] = ()) -> Source:  # noqa: ARG002
         X = self.X
-        if X.ndim != 2:
-            raise DataError(f"X has {X.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
         rows, p = (int(n) for n in X.shape)
         if not rows:
             raise DataError("X has no rows.")

@@ -339,15 +339,6 @@ def _type_of_objects(column: Any) -> str:
         return OTHER
 
 
-def explain_other_kind(name: Any, value: Any, kind: str = "number") -> DataError:
-    """The error that some rows have another type than the others, or those of the training, which have this kind."""
-    there = "numbers" if kind == "number" else name_type(kind)
-    return DataError(
-        f"Column {name!r} of X holds {value!r}, where other rows or the training have {there}: give all its values one "
-        "type."
-    )
-
-
 def to_table(
     X: Any,
     columns: Sequence[str],
@@ -381,7 +372,11 @@ def _in_kind(array: pa.Array, name: str, kind: str, form: str = "", typed: bool 
     if as_times or (found == TEXT and is_number_format(form)):
         return values_of_texts(array, name, "row {} of X".format, form or kind)
     if array.null_count < len(array):
-        raise explain_other_kind(name, array.drop_null()[0].as_py(), kind)
+        value, there = array.drop_null()[0].as_py(), "numbers" if kind == "number" else name_type(kind)
+        raise DataError(
+            f"Column {name!r} of X holds {value!r}, where other rows or the training have {there}: give all its values "
+            "one type."
+        )
     return pa.nulls(len(array))
 
 
@@ -393,9 +388,11 @@ def _to_arrow(column: Any, name: str) -> pa.Array:
         column = column.sparse.to_dense()
     if isinstance(getattr(column.dtype, "categories", None), IntervalIndex):  # Arrow has no texts of these
         column = column.cat.rename_categories(str)
-    values = column if getattr(column.dtype, "kind", "O") not in "iuf" else as_native(column.to_numpy())
+    plain = isinstance(column.dtype, np.dtype) and are_numbers(column.dtype)
+    values = as_native(column.to_numpy()) if plain else column
     try:
-        array = _from_objects(column) if column.dtype == object else pa.array(values, from_pandas=True)
+        untyped = arrow_type(column.dtype) is None
+        array = _from_objects(column) if untyped else pa.array(values, from_pandas=True)
         if column_type(array.type) == OTHER:
             raise TypeError(f"its values are of type {array.type}")
         return text_of_bytes(array) if is_bytes(array.type) else array
