@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dkernel.data.arrow import code_values, look_up
+from dkernel.data.arrow import code_values, look_up, text_of_bytes
 from dkernel.data.column_types import BOOL, TEXT, is_bytes
 from dkernel.data.encoding.words import NUMBER, arrow_kind, in_kind, kind_among, kinds_in, to_words
 from dkernel.errors import DataError
@@ -40,7 +40,7 @@ def group_words(values: Any, what: str = "groups", known: Sequence[str] = ()) ->
         column = look_up(
             values if isinstance(values, pa.ChunkedArray) else pa.array(np.asarray(values), from_pandas=True)
         )
-        coded = code_values(column.cast(pa.string()) if is_bytes(column.type) else column)
+        coded = code_values(text_of_bytes(column) if is_bytes(column.type) else column)
         words = _words(coded.dictionary)
     except (ValueError, TypeError, OverflowError, NotImplementedError) as error:
         raise DataError(
