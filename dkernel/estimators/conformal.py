@@ -1,6 +1,5 @@
 """Intervals and sets of an estimator, and the conformity scores of rows that it is given."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -8,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data.block import as_label
-from dkernel.data.collections.dask_arrays import compute_values, is_dask
+from dkernel.data.block import check_beside, no_weight
+from dkernel.data.collections.dask_arrays import compute_values, describe_row, is_dask, unwrap
+from dkernel.data.column_types import FLOAT, type_of_dtype
 from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.groups import apply_by_group
+from dkernel.estimators.groups import apply_by_group, check_groups
 from dkernel.estimators.prediction import center_block, interval_block, probability_block, set_block
-from dkernel.estimators.validation import as_plain
 from dkernel.model.conformal import Conformal, check_coverage
 from dkernel.solvers.targets import Targets
 
@@ -83,33 +82,25 @@ def collect_conformal(machine: Any, X: Any, y: Any, sample_weight: Any, groups: 
         answers = machine._answer(X, probability_block, "probability", "float64", len(classes))
     # Computed together: of a shuffled dataframe each alone might have another order of rows.
     answers, y, sample_weight, groups = compute_values((answers, y, sample_weight, groups), dask_compute)
-    answers, y = np.asarray(answers), np.asarray(as_plain(y, classes=False))
-    y = y if classes is None else as_label(y, "y, row {}".format, "y")
-    weight = np.ones(len(answers)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-    rows = {"y": y, "sample_weight": weight} | ({} if groups is None else {"groups": np.asarray(groups)})
-    _check_rows(len(answers), rows)
-    rows = {name: values[weight > 0] for name, values in rows.items()}
-    answers, y, weight, of_groups = answers[weight > 0], rows["y"], rows["sample_weight"], rows.get("groups")
+    answers, groups = np.asarray(answers), None if groups is None else np.asarray(groups)
+    y, weight = check_beside(unwrap(y), unwrap(sample_weight), len(answers), describe_row)
+    weight = np.ones(len(answers)) if weight is None else weight
+    if groups is not None:
+        check_groups(len(answers), groups)
+        if type_of_dtype(groups.dtype) == FLOAT and (groups % 1 != 0).any():
+            raise DataError("groups is a list of text, whole numbers, dates or booleans, one for each row.")
+    rows = np.flatnonzero(weight)
+    if y is None or not len(rows):
+        raise no_weight(len(answers))
+    answers, y, weight, groups = answers[rows], y[rows], weight[rows], None if groups is None else groups[rows]
     if classes is not None:
-        codes = Targets(classes, model.recipe.positive).codes(y, "y, row {}".format)
-        return Conformal.of_classes(answers, codes, weight, of_groups)
+        codes = Targets(classes, model.recipe.positive).codes(y, lambda row: describe_row(int(rows[row])))
+        return Conformal.of_classes(answers, codes, weight, groups)
+    if y.dtype.kind == "U":
+        raise DataError(f"y holds text such as {y[0].item()!r}, and the model predicts numbers.")
     Y = y.reshape(len(y), -1).astype(np.float64)
     if Y.shape[1] != k:
         raise DataError(f"y has {Y.shape[1]} column(s) and the model predicts {k} target(s).")
     width = None if model.conformal is None else model.conformal.width
     ratios = np.abs(Y - answers[:, :k]) / answers[:, k:]
-    return replace(Conformal.of_numbers(ratios, weight, of_groups), width=width)
-
-
-def _check_rows(n: int, rows: Mapping[str, NDArray[Any]]) -> None:
-    for name, values in rows.items():
-        if len(values) != n:
-            raise DataError(f"X has {n:,} rows and {name} has {len(values):,}: one for each row is needed.")
-    for name, values in rows.items():
-        if values.dtype.kind == "f" and not np.isfinite(values).all():
-            raise DataError(f"{name} holds a value that is no finite number. Leave such rows out.")
-    groups, weight = rows.get("groups"), rows["sample_weight"]
-    if groups is not None and groups.dtype.kind == "f" and (groups % 1 != 0).any():
-        raise DataError("groups is a list of text, whole numbers, dates or booleans, one for each row.")
-    if (weight < 0).any() or not (weight > 0).any():
-        raise DataError("sample_weight holds a number below 0, or no number above 0: no row counts.")
+    return replace(Conformal.of_numbers(ratios, weight, groups), width=width)

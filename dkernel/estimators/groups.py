@@ -46,7 +46,7 @@ def apply_by_group(answers: Any, groups: Any, function: Callable[[Any, Any], Any
     """
     if not is_dask(answers):
         groups = np.asarray(groups)
-        _check_groups(len(answers), groups)
+        check_groups(len(answers), groups)
         return function(answers, groups)
     if hasattr(answers, "index"):
         if not (is_dask(groups) and hasattr(groups, "index")):
@@ -60,7 +60,7 @@ def apply_by_group(answers: Any, groups: Any, function: Callable[[Any, Any], Any
     if not is_dask(groups):
         groups = np.asarray(groups)
         if np.isfinite(answers.shape[0]):
-            _check_groups(answers.shape[0], groups)
+            check_groups(answers.shape[0], groups)
             groups = da.from_array(groups, chunks=(answers.chunks[0],))
     if not hasattr(groups, "chunks") or len(groups.chunks[0]) != len(answers.chunks[0]):
         raise UnsupportedError("X is a Dask array, so groups must be a Dask array of its chunks, or in memory.")
@@ -68,16 +68,17 @@ def apply_by_group(answers: Any, groups: Any, function: Callable[[Any, Any], Any
 
 
 def _of_chunk(answers: Any, groups: Any, function: Any) -> Any:
-    _check_groups(len(answers), groups[:, 0])
+    check_groups(len(answers), groups[:, 0])
     return function(answers, groups[:, 0])
 
 
 def _of_partition(answers: pd.DataFrame, groups: pd.Series, function: Any) -> pd.DataFrame:
-    _check_groups(len(answers), groups)
+    check_groups(len(answers), groups)
     return pd.DataFrame(function(answers.to_numpy(), groups.to_numpy()), answers.index, answers.columns)
 
 
-def _check_groups(n: int, groups: Any) -> None:
+def check_groups(n: int, groups: Any) -> None:
+    """Refuse groups of another number of rows than n."""
     if len(groups) != n:
         raise DataError(f"There are {n:,} rows and groups has {len(groups):,}: one for each row is needed.")
 

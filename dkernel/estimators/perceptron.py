@@ -8,7 +8,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from dkernel.data.collections.dask_arrays import compute_values, dense
+from dkernel.data.block import as_label
+from dkernel.data.collections.dask_arrays import compute_values, dense, describe_row
 from dkernel.data.collections.tables import as_rows, stays_sparse
 from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError
@@ -16,7 +17,7 @@ from dkernel.estimators.errors import refusals, require_fitted
 from dkernel.estimators.parameters import KernelLike, NamedParameters, Seed, check_parameters
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, content_key
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures
-from dkernel.estimators.validation import check_table
+from dkernel.estimators.validation import as_plain, check_table
 from dkernel.losses.losses import signs
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.rows import array_digest
@@ -119,11 +120,11 @@ class KernelPerceptron(ClassifierMixin, NamedParameters):
         """
         check_parameters(self)
         X, y = compute_values((X, y), dask_compute)
-        X = as_rows(X)
+        X, y = as_rows(X), as_plain(y)
         with refusals():
             X, y = validate_data(self, X, y, dtype=np.float64, accept_sparse="csr")
             check_classification_targets(y)
-        self.classes_, codes = np.unique(y.astype(np.str_) if y.dtype == object else y, return_inverse=True)
+        self.classes_, codes = np.unique(as_label(y, describe_row, "y"), return_inverse=True)
         if len(self.classes_) < 2:
             raise DataError(
                 f"The labels have 1 class, {self.classes_.tolist()[0]!r}, in all {len(y):,} rows; a classifier needs "

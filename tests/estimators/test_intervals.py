@@ -56,6 +56,25 @@ def test_mistakes_are_answered(ask, error, words, regressor):
         ask(machine, X, y)
 
 
+ROWS = np.arange(100.0)
+
+
+@pytest.mark.parametrize(
+    ("y", "weight", "words"),
+    [
+        (np.where(ROWS == 3, None, ROWS), None, "row 3, column 'y': the label is None"),
+        (ROWS.astype("M8[s]"), None, "type datetime64"),
+        (ROWS.astype(str), None, "text such as '0.0', and the model predicts numbers"),
+        (ROWS, np.ma.masked_less(ROWS, 3), "3 masked"),
+        (ROWS, ROWS.astype("M8[s]"), "one number per row"),
+        (ROWS, np.zeros(100), "0 in all 100 rows"),
+    ],
+)
+def test_labels_and_weights_pass_the_gate_of_a_fit(y, weight, words, regressor):
+    with pytest.raises(DataError, match=words):
+        clone_of(regressor).conformalize(waves(100)[0], y, sample_weight=weight)
+
+
 def test_groups_of_dask_collections_are_those_of_their_rows(regressor):
     X, y = waves(900, seed=1)
     groups = np.where(X[:, 1] > 0, "up", "down")

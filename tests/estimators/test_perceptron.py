@@ -1,11 +1,13 @@
 """The exact kernel perceptron against the loop of the texts, and what is proved of it."""
 
+from decimal import Decimal
+
 import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse
 
-from dkernel import KernelPerceptron
+from dkernel import KernelClassifier, KernelPerceptron
 from dkernel.errors import DataError
 from dkernel.kernels import Gaussian
 from tests.estimators.data import ball
@@ -68,3 +70,15 @@ def test_wide_sparse_rows_stay_sparse():
     np.testing.assert_allclose(machine.decision_function(wide), twin.decision_function(X), atol=1e-9)
     chunks = da.from_array(wide.toarray(), chunks=(50, -1)).map_blocks(scipy.sparse.csr_array)
     np.testing.assert_array_equal(machine.predict(chunks), twin.predict(X))
+
+
+@pytest.mark.parametrize(
+    "labels", [[0, 1], [False, True], [0.0, 1.0], ["a", "b"], [b"a", b"b"], list(map(Decimal, "01"))]
+)
+@pytest.mark.parametrize("dtype", [None, object])
+def test_classes_are_those_of_a_classifier(labels, dtype):
+    X, y = rings(60)
+    y = np.array(labels, dtype)[y.astype(int)]
+    found = [machine(gamma=0.2).fit(X, y).classes_ for machine in (KernelPerceptron, KernelClassifier)]
+    assert found[0].dtype == found[1].dtype
+    assert found[0].tolist() == found[1].tolist()
