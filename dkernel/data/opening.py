@@ -361,10 +361,13 @@ def _wide_columns(tables: Sequence[FileSchema], columns: ReadColumns) -> dict[in
 def _source(
     files: Sequence[File], tables: Sequence[FileSchema], columns: ReadColumns, passed_over: Sequence[str]
 ) -> Source:
-    if not (sum(table.rows for table in tables) or columns.quarantine):  # a day without rows has scores without rows
+    rows = sum(table.rows for table in tables)
+    if not (rows or columns.quarantine):  # a day without rows has scores without rows
         listed = ", ".join(f.name for f in files[:3]) + (", ..." if len(files) > 3 else "")
         raise DataError(f"{listed}: there are no rows, only headers.")
-    row_bytes = _row_bytes(tables, columns)
+    # Bytes of the features of a row, by the files alone: they decide the chunks, and so the bits.
+    stored = sum(table.width * table.rows for table in tables)
+    row_bytes = columns.layout.row_bytes(-(-stored // max(1, rows)))
     return Source(
         _units(tables, columns, row_bytes),
         columns.inputs,
@@ -388,13 +391,6 @@ def _source(
             )
         ),
     )
-
-
-def _row_bytes(tables: Sequence[FileSchema], columns: ReadColumns) -> int:
-    """Bytes of the features of a row, by the files alone: they decide the chunks, and so the bits."""
-    rows = sum(table.rows for table in tables)
-    stored = sum(table.width * table.rows for table in tables)
-    return columns.layout.row_bytes(-(-stored // max(1, rows)))
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:

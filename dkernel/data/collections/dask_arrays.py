@@ -102,12 +102,10 @@ def dense_blocks(X: Any, dtype: str) -> "da.Array":
     return da.concatenate(blocks)
 
 
-def with_known_chunks(
-    X: Any, y: Any, weight: Any, compute: Callable[..., Any]
-) -> tuple["da.Array", "da.Array | None", "da.Array | None"]:
-    """X (2-d), y and weight as Dask arrays with known chunk sizes; what is not known is computed once, together.
+def make_regular(X: Any, y: Any, weight: Any, compute: Callable[..., Any]) -> tuple[Any, Any, Any]:
+    """X (2-d) as a Dask array of one block of columns, y and weight in its chunks, whose sizes are known.
 
-    The chunks of a dataframe X are its partitions as they are.
+    What is not known is computed once, together. The chunks of a dataframe X are its partitions as they are.
     """
     arrays = make_arrays(as_chunks(X), _column_chunks(y, "y"), _column_chunks(weight, "weight"))
     for i, what in ((1, "y"), (2, "weight")):
@@ -120,6 +118,14 @@ def with_known_chunks(
         for i, sizes in zip(unknown, shapes, strict=True):
             arrays[i] = _with_chunks(arrays[i], sizes)
     check_lengths(arrays[0].shape[0], arrays[1], arrays[2])
+    if arrays[0].numblocks[1] > 1:
+        log.info("X has %d blocks of columns: rechunking to one.", arrays[0].numblocks[1])
+    rows = arrays[0].chunks[0]
+    for i, what in enumerate(("X", "y", "weight")):
+        if arrays[i] is not None:
+            if arrays[i].chunks[0] != rows:
+                log.info("%s has other chunks than X: rechunking it.", what)
+            arrays[i] = arrays[i].rechunk((rows, *[-1] * (arrays[i].ndim - 1)))
     return arrays[0], arrays[1], arrays[2]
 
 
@@ -254,21 +260,6 @@ def _with_chunks(array: "da.Array", shapes: list[tuple[int, ...]]) -> "da.Array"
     rows = tuple(int(s[0]) for s in (grid if array.ndim == 1 else grid[:, 0]))
     chunks = (rows,) if array.ndim == 1 else (rows, tuple(int(s[1]) for s in grid[0, :]))
     return da.Array(array.dask, array.name, chunks, meta=array)
-
-
-def align(X: "da.Array", y: "da.Array | None", weight: "da.Array | None") -> tuple[Any, Any, Any]:
-    """One column block; y and weight in the row chunks of X."""
-    if X.numblocks[1] > 1:
-        log.info("X has %d blocks of columns: rechunking to one.", X.numblocks[1])
-        X = X.rechunk({1: -1})
-    rows = X.chunks[0]
-    out: list[Any] = [X]
-    for what, values in (("y", y), ("weight", weight)):
-        if values is not None and values.chunks[0] != rows:
-            log.info("%s has other chunks than X: rechunking it.", what)
-            values = values.rechunk({0: rows})
-        out.append(values if values is None or values.ndim == 1 else values.rechunk({1: -1}))
-    return out[0], out[1], out[2]
 
 
 def block_graphs(X: "da.Array", *others: "da.Array | None") -> Iterator[tuple[int, int, list[Any], dict[Any, Any]]]:

@@ -24,14 +24,13 @@ from dkernel.data.block import (
     one_a_row,
 )
 from dkernel.data.collections.dask_arrays import (
-    align,
     block_graphs,
     compute_values,
     describe_row,
     is_dask,
+    make_regular,
     refuse_parts,
     unwrap,
-    with_known_chunks,
 )
 from dkernel.data.collections.tables import (
     check_names,
@@ -154,8 +153,7 @@ class DaskRows(GivenRows):
     """Rows in Dask: a data frame or an array; what is beside it may be in memory."""
 
     def regular(self) -> "GivenRows":
-        X, label, weight = align(*with_known_chunks(self.X, self.label, self.weight, self.compute))
-        return DaskRows(X, label, weight, self.compute)
+        return DaskRows(*make_regular(self.X, self.label, self.weight, self.compute), self.compute)
 
     def _parts(self, weighed: bool) -> tuple[Sequence[Any], ...]:
         sizes = self.X.chunks[0]

@@ -30,6 +30,7 @@ from dkernel.data.column_types import (
     is_bytes,
     join_types,
     name_type,
+    type_of_dtype,
 )
 from dkernel.data.encoding.text_dates import is_number_format, values_of_texts
 from dkernel.data.encoding.words import code_column
@@ -257,7 +258,7 @@ def has_missing(X: Any) -> bool:
         return False
     if hasattr(X, "isna"):
         return bool(X.isna().to_numpy().any())
-    if X.dtype.kind != "f":
+    if type_of_dtype(X.dtype) != FLOAT:
         return False
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isnan(X.sum(dtype=np.float64))) and bool(np.isnan(X).any())
@@ -295,19 +296,14 @@ def column_kinds(
     """
     dtypes = column_dtypes(X)
     types = {dtype: arrow_type(dtype) for dtype in set(dtypes)}
-    kind_of = {dtype: UNTYPED if kind is None else column_type(kind) for dtype, kind in types.items()}
-    kinds, stored = dict(zip(columns, map(kind_of.__getitem__, dtypes), strict=True)), set()
     coded = {dtype for dtype, kind in types.items() if kind is not None and pa.types.is_dictionary(kind)}
-    objects = {}
-    for j, (name, dtype) in enumerate(zip(columns, dtypes, strict=True)) if coded or None in types.values() else ():
-        if dtype in coded:
-            stored.add(name)
-            kinds[name] = TEXT
-        elif kinds[name] == UNTYPED:
-            objects[name] = j
+    kind_of = {dtype: TEXT if dtype in coded else type_of_dtype(dtype) for dtype in types}
+    kinds = dict(zip(columns, map(kind_of.__getitem__, dtypes), strict=True))
+    stored = frozenset(name for name, dtype in zip(columns, dtypes, strict=True) if dtype in coded)
+    objects = {name: j for j, (name, kind) in enumerate(kinds.items()) if kind == UNTYPED}
     if objects:
         kinds |= dict(zip(objects, _types_of_objects(X, list(objects.values()), compute), strict=True))
-    return kinds, frozenset(stored)
+    return kinds, stored
 
 
 def _types_of_objects(X: Any, at: Sequence[int], compute: Callable[..., Any] | None) -> list[str]:
