@@ -410,8 +410,15 @@ def open_filesystem(
     """The file system of a URL, and the path in it; `kind` is the error of a URL that no file system takes."""
     import fsspec
 
-    with explain_errors(url), explain_address(url, kind):
-        system, path = fsspec.core.url_to_fs(url, **options)
+    check_address(url, kind)
+    with explain_errors(url):
+        try:
+            system, path = fsspec.core.url_to_fs(url, **options)
+        except ImportError as error:
+            extra = "pip install s3fs" if url.startswith(("s3://", "s3a://")) else "Install it with pip"
+            raise kind(f"{url}: this kind of address needs a package that is missing ({error}). {extra}.") from None
+        except (ValueError, TypeError, LookupError, AttributeError) as error:  # others are of a service that is away
+            raise kind(f"{url}: this kind of address cannot be used ({error}).") from None
     return system, str(path)
 
 
@@ -431,19 +438,6 @@ def check_address(url: str, kind: type[DKernelError] = UnsupportedError) -> None
         )
     if _ARCHIVE.search(url):
         raise kind(f"{url}: this is an address in an archive: unpack it, and name the files in it.")
-
-
-@contextlib.contextmanager
-def explain_address(url: str, kind: type[DKernelError] = UnsupportedError) -> Iterator[None]:
-    """Refuse a URL as `check_address` does, and one that no file system takes, by an error of this kind."""
-    check_address(url, kind)
-    try:
-        yield
-    except ImportError as error:
-        extra = "pip install s3fs" if url.startswith(("s3://", "s3a://")) else "Install it with pip"
-        raise kind(f"{url}: this kind of address needs a package that is missing ({error}). {extra}.") from None
-    except (ValueError, TypeError, LookupError, AttributeError) as error:  # others are of a service that is away
-        raise kind(f"{url}: this kind of address cannot be used ({error}).") from None
 
 
 @contextlib.contextmanager
