@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dkernel.data.column_types import BOOL, DATE, DECIMAL, EMPTY, TIMES, column_type
+from dkernel.data.column_types import BOOL, DATE, DECIMAL, EMPTY, TIMES, column_type, value_type
 
 _PLAIN = {pa.from_numpy_dtype(np.dtype(code)): np.dtype(code) for code in np.typecodes["AllInteger"] + "efd"}
 
@@ -171,7 +171,8 @@ def cut_tables(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
 
 def look_up(column: Any) -> Any:
     """A column with its dictionary looked up, if it has one; it may then hold a null that the dictionary had."""
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    kind = value_type(column.type)
+    return column if kind == column.type else column.cast(kind)
 
 
 def code_values(column: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:

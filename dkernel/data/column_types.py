@@ -44,6 +44,18 @@ _TABLE: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (pa.types.is_null, EMPTY),
 )
 
+
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values: of a dictionary that of its words.
+
+    Examples
+    --------
+    >>> value_type(pa.dictionary(pa.int8(), pa.large_string())), value_type(pa.int8())
+    (DataType(large_string), DataType(int8))
+    """
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
 _NUMPY = {"b": pa.bool_(), "U": pa.string(), "S": pa.binary(), "T": pa.string()}
 
 
@@ -56,8 +68,7 @@ def column_type(kind: pa.DataType) -> str:
     >>> column_type(pa.dictionary(pa.int8(), pa.large_string())), column_type(pa.date64()), column_type(pa.int8())
     ('text', 'date', 'int')
     """
-    if pa.types.is_dictionary(kind):
-        return column_type(kind.value_type)
+    kind = value_type(kind)
     return next((name for holds, name in _TABLE if holds(kind)), OTHER)
 
 
@@ -120,10 +131,9 @@ def label_type(kind: pa.DataType) -> str:
     >>> label_type(pa.decimal128(38, 0)), label_type(pa.decimal128(5, 2)), label_type(pa.int8())
     ('int', 'float', 'int')
     """
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if not pa.types.is_decimal(kind):
-        return column_type(kind)
-    return INT if kind.scale <= 0 else FLOAT
+    if (type_ := column_type(kind)) != DECIMAL:
+        return type_
+    return INT if value_type(kind).scale <= 0 else FLOAT
 
 
 def has_more_digits(kind: pa.DataType | None) -> bool:

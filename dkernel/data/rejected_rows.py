@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.arrow import column_numbers
 from dkernel.data.block import UncheckedBlock, are_whole, valid_weights
+from dkernel.data.column_types import FLOAT, are_numbers, type_of_dtype
 from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.text_rows import Lines
 from dkernel.numerics.rows import first_not_finite
@@ -83,10 +84,10 @@ def find_bad_values(
             refused[row] = RejectedRow(
                 str(columns.label), f"no row of the training had the label {label!r}", str(label)
             )
-    if raw.weight is not None and raw.weight.dtype.kind in "biuf":
+    if raw.weight is not None and are_numbers(raw.weight.dtype):
         weight = raw.weight.astype(np.float64)
         refused |= _refuse(~valid_weights(weight), weight, str(columns.weight), "weight")
-    if raw.label is not None and raw.label.dtype.kind == "f":
+    if raw.label is not None and type_of_dtype(raw.label.dtype) == FLOAT:
         bad = ~np.isfinite(raw.label)
         if columns.kinds[str(columns.label)] == "whole":
             bad |= ~are_whole(raw.label)
@@ -117,7 +118,7 @@ def _refuse_not_finite(X: Any, columns: ReadColumns, names: Sequence[str]) -> di
 
 def find_largest(X: Any, row: int, reason: str, columns: ReadColumns) -> RejectedRow:
     """The refusal of a row as a whole; of a dense row of numbers it names the largest of them."""
-    if not isinstance(X, np.ndarray) or X.dtype.kind not in "iuf":
+    if not isinstance(X, np.ndarray) or not are_numbers(X.dtype):
         return RejectedRow("", reason)
     column = int(np.abs(X[row].astype(np.float64)).argmax())
     return RejectedRow(columns.inputs[column], reason, str(X[row, column]))
@@ -185,25 +186,16 @@ def describe_bad_rows(rows: Iterable[Sequence[str]], n: int, why: str, advice: s
     --------
     >>> describe_bad_rows([("b.npy", "3", "", "0", "nan", "nan")], 1, "and none is allowed", "Correct it.")
     "b.npy, row 3, column '0': nan; and none is allowed. Correct it."
+    >>> print(describe_bad_rows([("a.csv", "7", "120", "x", "'?' is not a number", "?,1")], 1, "left out"))
+    1 bad row, left out:
+      a.csv, line 7, column 'x': '?' is not a number
     """
-    shown = describe_rejected(islice(rows, SHOWN_ROWS))
+    shown = [
+        f"{file}, {'line' if offset else 'row'} {line}" + (f", column {column!r}" if column else "") + f": {reason}"
+        for file, line, offset, column, reason, _ in islice(rows, SHOWN_ROWS)
+    ]
     if n == 1 and advice:
         return f"{shown[0]}; {why}. {advice}"
     said = ("1 bad row" if n == 1 else f"{n:,} bad rows") + " so far" * bool(advice)
     first = f"; the first {SHOWN_ROWS}" if n > SHOWN_ROWS else ""
     return "\n".join([f"{said}, {why}{first}:", *(f"  {line}" for line in shown), *filter(None, [advice])])
-
-
-def describe_rejected(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Rejected rows, as `to_csv` wrote them, in words.
-
-    Examples
-    --------
-    >>> rows = [("a.csv", "7", "120", "x", "'?' is not a number", "?,1"), ("b.npy", "3", "", "0", "nan", "nan")]
-    >>> describe_rejected(rows)
-    ["a.csv, line 7, column 'x': '?' is not a number", "b.npy, row 3, column '0': nan"]
-    """
-    return [
-        f"{file}, {'line' if offset else 'row'} {line}" + (f", column {column!r}" if column else "") + f": {reason}"
-        for file, line, offset, column, reason, _ in rows
-    ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.arrow import code_values, column_array, look_up, text_of_bytes
 from dkernel.data.block import UncheckedBlock, check_text, fits_label, too_large
-from dkernel.data.column_types import INT, NUMBERS, TEXT, column_type, is_bytes, label_type
+from dkernel.data.column_types import DECIMAL, EMPTY, INT, NUMBERS, TEXT, column_type, is_bytes, label_type, value_type
 from dkernel.data.encoding.text_dates import values_of_texts
 from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.csv_fields import is_utf8
@@ -33,11 +33,9 @@ def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
     >>> common_type([pa.int32(), pa.int64()]), common_type([pa.dictionary(pa.int8(), pa.string()), pa.large_string()])
     (DataType(int64), DataType(large_string))
     """
-    plain = [t.value_type if pa.types.is_dictionary(t) else t for t in types]
-    plain = [pa.large_string() if pa.types.is_string_view(t) else t for t in plain]
-    decimal = {pa.types.is_decimal(t) for t in plain if not pa.types.is_null(t)}
-    if len(decimal) > 1:
+    if len({column_type(t) == DECIMAL for t in types if column_type(t) != EMPTY}) > 1:
         return None  # a float holds fewer digits
+    plain = [pa.large_string() if value_type(t) == pa.string_view() else value_type(t) for t in types]
     try:
         schemas = [pa.schema([("x", t)]) for t in plain]
         return pa.unify_schemas(schemas, promote_options="permissive").field("x").type
@@ -79,9 +77,7 @@ def read_texts(table: pa.Table, columns: ReadColumns, describe: RowDescriber) ->
 def bytes_in(table: pa.Table, columns: ReadColumns) -> list[str]:
     """The features and the label that are stored as bytes."""
     used = {*columns.features, columns.label}
-    types = {field.name: field.type for field in table.schema if field.name in used}
-    plain = {name: kind.value_type if pa.types.is_dictionary(kind) else kind for name, kind in types.items()}
-    return [name for name, kind in plain.items() if is_bytes(kind)]
+    return [field.name for field in table.schema if field.name in used and is_bytes(value_type(field.type))]
 
 
 def texts_with_form(table: pa.Table, columns: ReadColumns) -> list[str]:
@@ -122,7 +118,7 @@ def _plain(table: pa.Table, columns: ReadColumns, describe: RowDescriber) -> pa.
     changed = {}
     for name, column in zip(named, used.columns, strict=True):
         values = look_up(column)
-        if pa.types.is_decimal(values.type):
+        if column_type(values.type) == DECIMAL:
             whole = name == columns.label and label_type(values.type) == INT
             values = _as_whole(values, name, describe) if whole else values.cast(pa.float64())
         if values is not column:

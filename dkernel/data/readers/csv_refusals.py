@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dkernel.data.encoding.text_numbers import NumberForm
-from dkernel.data.readers.arrow_tables import code_texts
-from dkernel.data.readers.csv_fields import PLAIN_NUMBER, Fields, Header, is_utf8, parse_rows, split_fields
+from dkernel.data.readers.arrow_tables import code_texts, rows_without_text
+from dkernel.data.readers.csv_fields import PLAIN_NUMBER, Fields, Header, parse_rows, split_fields
 from dkernel.data.refused_columns import RefusedColumnsError
 from dkernel.data.rejected_rows import RejectedRow
 from dkernel.errors import DataError
@@ -85,11 +85,7 @@ def _verdict(word: bytes, kind: pa.DataType, form: NumberForm | None, missing: b
 
 def no_text(column: pa.ChunkedArray) -> dict[int, str]:
     """The rows whose bytes are no text, with the reason."""
-    try:
-        column.cast(pa.string())
-    except pa.ArrowInvalid:
-        return {i: "the text is not UTF-8" for i, word in enumerate(column.to_pylist()) if not is_utf8(word)}
-    return {}
+    return dict.fromkeys(rows_without_text(column), "the text is not UTF-8")
 
 
 def explain_parse(
