@@ -12,7 +12,19 @@ from numpy.typing import NDArray
 
 from dkernel.data.arrow import as_native
 from dkernel.data.block import UncheckedBlock
-from dkernel.data.column_types import DATE, DURATION, FINER_UNITS, OTHER, TEXT, are_numbers, arrow_type, column_type
+from dkernel.data.column_types import (
+    DATE,
+    DURATION,
+    FINER_UNITS,
+    FLOAT,
+    INT,
+    OTHER,
+    TEXT,
+    are_numbers,
+    arrow_type,
+    column_type,
+    type_of_dtype,
+)
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns
 from dkernel.data.paths import File
 from dkernel.errors import DataError
@@ -44,24 +56,28 @@ class Member:
 
 
 def member(
-    key: str, shape: Sequence[int], dtype: Any, step: int = 1, attributes: Mapping[str, Any] = _NOTHING
+    key: str,
+    shape: Sequence[int],
+    dtype: Any,
+    chunks: Sequence[int] | None = None,
+    attributes: Mapping[str, Any] = _NOTHING,
 ) -> Member:
-    """A Member by its numpy dtype, and by the attributes that xarray and netCDF pack numbers by."""
+    """A Member by its numpy dtype, the shape of its chunks, and the attributes that xarray and netCDF pack it by."""
     packed = [f"{name}={value}" for name in _PACKING if not _is_neutral(name, value := attributes.get(name), dtype)]
     type_ = arrow_type(np.dtype(dtype))
     kind = OTHER if type_ is None else column_type(type_)  # objects, which cannot be read without running code
     type_ = pa.string() if kind == TEXT else type_  # as bytes are read too
-    return Member(key, tuple(int(n) for n in shape), kind, max(1, int(step)), ", ".join(packed), type_)
+    return Member(key, tuple(int(n) for n in shape), kind, max(1, int((chunks or (1,))[0])), ", ".join(packed), type_)
 
 
 def _is_neutral(name: str, value: Any, dtype: Any) -> bool:
     """True if an attribute leaves numbers as they are: NaN is missing anyway."""
-    if value is None or np.dtype(dtype).kind not in "iuf":
+    if value is None or type_of_dtype(np.dtype(dtype)) not in (INT, FLOAT):
         return True
     if name in ("scale_factor", "add_offset"):
         return bool(np.all(value == _PACKING[name]))
     if isinstance(value, str | bytes):  # of a float, by xarray in format 3 of Zarr
-        return np.dtype(dtype).kind == "f" and value in _NAN_BYTES
+        return type_of_dtype(np.dtype(dtype)) == FLOAT and value in _NAN_BYTES
     return bool(np.all(np.isnan(value)))
 
 
@@ -160,7 +176,7 @@ def raw_of_members(
         _features(matrix, columns, part.rows, column) if features is None else features,
         None if columns.label is None else column(columns.label),
         None if columns.weight is None else column(columns.weight),
-        _kept_table(columns, column),
+        _table(columns.kept, list(map(column, columns.kept))) if columns.kept else None,
     )
 
 
@@ -207,10 +223,6 @@ def fill_block(values: Sequence[NDArray[Any]], rows: int, dtype: str) -> NDArray
     except FloatingPointError:
         return np.stack([np.asarray(column, np.float64) for column in values], axis=1)
     return X
-
-
-def _kept_table(columns: ReadColumns, column: Callable[[str], NDArray[Any]]) -> Any:
-    return _table(columns.kept, list(map(column, columns.kept))) if columns.kept else None
 
 
 def _arrow(values: NDArray[Any], name: str) -> Any:

@@ -181,14 +181,9 @@ def _column(n: int, value: str | None, number: bool) -> Any:
 
 
 def _add_kept(n: int, kept: Any, values: Mapping[str, str | None], columns: ReadColumns) -> Any:
-    fields, arrays = [], []
+    numbers = ("int", "digits") if columns.kept_as == "numbers" else ("int",)
     for name in columns.kept:
-        if name not in columns.keys:
-            fields.append(kept.schema.field(name))
-            arrays.append(kept.column(name))
-            continue
-        value = values[name]
-        number = columns.keys[name] in ("int", "digits" if columns.kept_as == "numbers" else "int")
-        fields.append(pa.field(name, pa.int64() if number else pa.string()))
-        arrays.append(pa.array([int(value) if number and value is not None else value] * n, fields[-1].type))
-    return pa.table(arrays, schema=pa.schema(fields))
+        if name in columns.keys:
+            column = _column(n, values[name], columns.keys[name] in numbers)
+            kept = pa.table({name: column}) if kept is None else kept.append_column(name, column)
+    return kept.select(list(columns.kept))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import UncheckedBlock
+from dkernel.data.column_types import TEXT
 from dkernel.data.damage import explain_damage
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
@@ -55,8 +56,8 @@ def _members(file: File, opened: Any) -> list[Member]:
             )
         if isinstance(item, h5py.Dataset) and item.shape:
             text = h5py.check_string_dtype(item.dtype) is not None
-            of_file = member(name, item.shape, item.dtype, item.chunks[0] if item.chunks else 1, item.attrs)
-            members.append(replace(of_file, kind="text") if text else of_file)
+            of_file = member(name, item.shape, item.dtype, item.chunks, item.attrs)
+            members.append(replace(of_file, kind=TEXT) if text else of_file)
 
     opened.visititems(visit)
     return members

@@ -72,8 +72,4 @@ def _members(file: File) -> list[Member]:
     opened = _open(file)
     with _explain(file):
         arrays = [("", opened)] if isinstance(opened, zarr.Array) else sorted(opened.arrays())
-        return [_member(key, array) for key, array in arrays]
-
-
-def _member(key: str, array: Any) -> Member:
-    return member(key, array.shape, array.dtype, array.chunks[0] if array.chunks else 1, array.attrs)
+        return [member(key, array.shape, array.dtype, array.chunks, array.attrs) for key, array in arrays]
