@@ -1,6 +1,7 @@
 """Files of one job that differ: in columns that nobody reads, and in the types of columns that are kept."""
 
 import fsspec
+import h5py
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -61,6 +62,17 @@ def test_kept_columns_of_several_types_come_out_in_one(tmp_path, one, other, kin
     found = read_kept(open_source(tmp_path, columns=["x"], keep="k"))["k"]
     assert found.type == kind
     assert found.to_pylist() == [*one.cast(kind).to_pylist(), *other.cast(kind).to_pylist()]
+
+
+def test_kept_texts_of_arrays_and_tables_come_out_in_one_type(tmp_path):
+    with h5py.File(tmp_path / "0.h5", "w") as file:
+        file.update(x=np.arange(2.0), k=["a", "b"])
+    with h5py.File(tmp_path / "1.h5", "w") as file:
+        file.update(x=np.arange(2.0), k=np.array([b"c", b"d"]))
+    np.savez(tmp_path / "2.npz", x=np.arange(2.0), k=np.array([b"e", b"f"]))
+    pq.write_table(pa.table({"x": np.arange(2.0), "k": pa.array(["g", None], pa.large_string())}), tmp_path / "3.pq")
+    found = read_kept(open_source(tmp_path, columns=["x"], keep="k"))["k"]
+    assert (found.type, found.to_pylist()) == (pa.large_string(), [*"abcdefg", None])
 
 
 def test_kept_columns_that_no_type_holds_are_refused(tmp_path):

@@ -42,17 +42,21 @@ _MATRIX_NAMES = ("X", "x", "features", "data")
 
 @dataclass(frozen=True)
 class Member:
-    """One array of a file; `step`: rows that are stored together; `kind` as in column_types.COLUMN_TYPES.
+    """One array of a file; `step`: rows that are stored together; `type` as which it is read, None of objects.
 
     `packed` is what its attributes say of its numbers, which are then not those that are stored.
     """
 
     key: str
     shape: tuple[int, ...]
-    kind: str
+    type: pa.DataType | None
     step: int = 1
     packed: str = ""
-    type: pa.DataType | None = None
+
+    @property
+    def kind(self) -> str:
+        """One of column_types.COLUMN_TYPES; objects cannot be read without running code."""
+        return OTHER if self.type is None else column_type(self.type)
 
 
 def member(
@@ -65,9 +69,9 @@ def member(
     """A Member by its numpy dtype, the shape of its chunks, and the attributes that xarray and netCDF pack it by."""
     packed = [f"{name}={value}" for name in _PACKING if not _is_neutral(name, value := attributes.get(name), dtype)]
     type_ = arrow_type(np.dtype(dtype))
-    kind = OTHER if type_ is None else column_type(type_)  # objects, which cannot be read without running code
-    type_ = pa.string() if kind == TEXT else type_  # as bytes are read too
-    return Member(key, tuple(int(n) for n in shape), kind, max(1, int((chunks or (1,))[0])), ", ".join(packed), type_)
+    if type_ is not None and column_type(type_) == TEXT:
+        type_ = pa.string()  # of bytes too
+    return Member(key, tuple(int(n) for n in shape), type_, max(1, int((chunks or (1,))[0])), ", ".join(packed))
 
 
 def _is_neutral(name: str, value: Any, dtype: Any) -> bool:
@@ -118,7 +122,9 @@ def table_of_members(file: File, members: Sequence[Member], exclude: Sequence[st
     for m in flat:
         if m.key in kinds:
             raise DataError(f"{file.name}: the array {m.key!r} has the name of a column of the matrix.")
-        kinds[m.key], types[m.key] = m.kind, m.type
+        kinds[m.key] = m.kind
+        if m.type is not None:
+            types[m.key] = m.type
     step = max(m.step for m in used) if matrix is None else matrix.step
     key = matrix.key if matrix else None
     kinds = {**passed_over, **kinds}

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import Any
 
 import h5py
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import UncheckedBlock
-from dkernel.data.column_types import TEXT
 from dkernel.data.damage import explain_damage
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
@@ -56,8 +54,7 @@ def _members(file: File, opened: Any) -> list[Member]:
             )
         if isinstance(item, h5py.Dataset) and item.shape:
             text = h5py.check_string_dtype(item.dtype) is not None
-            of_file = member(name, item.shape, item.dtype, item.chunks, item.attrs)
-            members.append(replace(of_file, kind=TEXT) if text else of_file)
+            members.append(member(name, item.shape, "T" if text else item.dtype, item.chunks, item.attrs))
 
     opened.visititems(visit)
     return members
