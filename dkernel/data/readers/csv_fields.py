@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
+from dkernel.data.encoding.text_dates import without_words
 from dkernel.data.encoding.text_numbers import DECIMAL_COMMA, NumberForm
 from dkernel.data.encoding.words import NULL_NUMBERS
 from dkernel.data.file_schema import ReadColumns
@@ -89,7 +90,7 @@ def parse_rows(data: bytes, header: Header, columns: list[str], types: dict[str,
         numbers = _parse(data, header, commas, read_as, ",")
         table = pa.table({name: (numbers if name in commas else table)[name] for name in columns})
     for name, form in texts.items():
-        column = pc.if_else(pc.is_in(table[name], pa.array(NULL_NUMBERS)), pa.scalar(None, pa.string()), table[name])
+        column = without_words(table[name], NULL_NUMBERS)
         plain = form.to_plain(column)
         if plain.null_count > column.null_count:
             raise pa.ArrowInvalid(f"the column {name!r} has a value that is no number")

@@ -234,9 +234,7 @@ class _Kinds:
 
     def _label_kind(self, name: str, kind: str, block: bytes, first_row: int) -> str:
         before = self.kind_of[name]
-        if self.quarantine and "text" in (kind, before):
-            return before
-        if before in (kind, "text"):
+        if before in (kind, TEXT) or (self.quarantine and kind == TEXT):
             return before
         if {kind, before} == {"int", "float"}:
             return "float"

@@ -77,10 +77,13 @@ class Commas:
         """Note whether this sign stands before the fractions of a column, or may stand between its thousands."""
         dot = rf"\{sign}"
         texts = pc.utf8_trim_whitespace(column.filter(pc.match_substring(column, sign)))
-        numbers = texts.filter(pc.match_substring_regex(texts, rf"^[-+]?[0-9]*{dot}[0-9]*([eE][-+]?[0-9]+)?$"))
         if not len(texts):
             return
-        if 2 * len(numbers) <= len(texts) or (sign == "," and _has_thousands(texts)):
+        fits = pc.match_substring_regex(texts, rf"^[-+]?[0-9]*{dot}[0-9]*([eE][-+]?[0-9]+)?$")
+        numbers, others = texts.filter(fits), texts.filter(pc.invert(fits))
+        # As 1,234,567 and 1,234.5, which can only have commas between thousands.
+        thousands = sign == "," and pc.any(pc.match_substring_regex(others, NumberForm(thousands=",").pattern)).as_py()
+        if thousands or len(numbers) <= len(others):
             if sign == ",":
                 self._passed_over.add(name)
                 self._either[","].pop(name, None)
@@ -90,9 +93,3 @@ class Commas:
             self._either[sign].setdefault(name, numbers[0].as_py())
         else:
             self._settled[sign].add(name)
-
-
-def _has_thousands(texts: pa.ChunkedArray) -> bool:
-    """True if one of the texts can only be a number with commas between thousands, as 1,234,567 and 1,234.5."""
-    several = r"^[-+]?[1-9][0-9]{0,2}(,[0-9]{3}){2,}(\.[0-9]*)?$|^[-+]?[1-9][0-9]{0,2}(,[0-9]{3})+\.[0-9]*$"
-    return bool(pc.any(pc.match_substring_regex(texts, several)).as_py())
