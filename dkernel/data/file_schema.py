@@ -287,14 +287,10 @@ def _part(table: FileSchema, first: int, stop: int, first_row: int, rows: int) -
 
 
 def _divide_even(table: FileSchema, step: int, limit: int) -> list[tuple[FilePart, tuple[int, ...]]]:
-    if step <= limit:
-        # Equal parts, each a whole number of steps, so that no stored chunk is read twice.
-        sizes = [n * step for n in cut_evenly(-(-table.rows // step), limit // step)]
-    else:
-        sizes = [step] * -(-table.rows // step)
     parts, row = [], 0
-    for size in sizes:
-        n = min(size, table.rows - row)
+    # Equal parts, each a whole number of steps, so that no stored chunk is read twice.
+    for steps in cut_evenly(-(-table.rows // step), max(1, limit // step)):
+        n = min(steps * step, table.rows - row)
         parts.append((FilePart(row, row + n, row, n, extra=table.extra), cut_evenly(n, limit)))
         row += n
     return parts

@@ -429,8 +429,8 @@ def _base(path: str) -> str:
 
 def _data(paths: Sequence[str], system: _Location) -> list[str]:
     """The paths that may be data, in natural order."""
-    seen = sorted(p for p in paths if not _BESIDE.fullmatch(_base(p)) and not _is_no_data(p, system))
-    return sorted(seen, key=natural_key)  # of equal keys, 9 and 09, always the same is the first
+    seen = (p for p in paths if not _BESIDE.fullmatch(_base(p)) and not _is_no_data(p, system))
+    return sorted(seen, key=lambda path: (natural_key(path), path))  # of equal keys, 9 and 09, always the same is first
 
 
 def _matches(pattern: str, paths: Sequence[str], system: _Location) -> list[str]:

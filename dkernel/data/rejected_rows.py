@@ -63,9 +63,15 @@ class FilteredRows:
 
     def list_rejected(self, name: str, first_row: int) -> pa.Table:
         """The list of the others; `name` is that of the file, which has `first_row` rows before the unit."""
-        where = name, first_row
-        listed = [_describe(self.lines, where, row, self.refused[row]) for row in sorted(self.refused)]
-        return pa.table(list(zip(*listed, strict=True)), schema=REJECTS) if listed else REJECTS.empty_table()
+        # The name of a file as text; bytes that are not text are escaped.
+        name, lines, listed = name.encode("utf-8", "backslashreplace").decode(), self.lines, []
+        for row, why in sorted(self.refused.items()):
+            line, offset, raw = first_row + row + 1, None, why.raw
+            if lines is not None:
+                line, offset = lines.number(row), lines.offset + int(lines.starts[row])
+                raw = lines.text(row).decode("utf-8", "backslashreplace")
+            listed.append(dict(zip(REJECTS.names, (name, line, offset, why.column, why.reason, raw), strict=True)))
+        return pa.Table.from_pylist(listed, REJECTS)
 
 
 def find_bad_values(
@@ -122,16 +128,6 @@ def find_largest(X: Any, row: int, reason: str, columns: ReadColumns) -> Rejecte
         return RejectedRow("", reason)
     column = int(np.abs(X[row].astype(np.float64)).argmax())
     return RejectedRow(columns.inputs[column], reason, str(X[row, column]))
-
-
-def _describe(lines: Lines | None, where: tuple[str, int], row: int, refusal: RejectedRow) -> tuple[Any, ...]:
-    # The name of a file as text; bytes that are not text are escaped.
-    name, first = where[0].encode("utf-8", "backslashreplace").decode(), where[1]
-    if lines is None:
-        return name, first + row + 1, None, refusal.column, refusal.reason, refusal.raw
-    raw = lines.text(row).decode("utf-8", "backslashreplace")
-    offset = lines.offset + int(lines.starts[row])
-    return name, lines.number(row), offset, refusal.column, refusal.reason, raw
 
 
 def to_csv(table: pa.Table | None) -> bytes:
