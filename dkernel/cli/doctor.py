@@ -58,12 +58,12 @@ def doctor_command(ctx: click.Context, /, **values: Any) -> None:
 
 
 def _diagnosis(values: Mapping[str, Any], connection: Mapping[str, Any], patience: float) -> dict[str, Any]:
-    from dkernel.cli.diagnostics.doctor import diagnose
+    from dkernel.cli.diagnostics.doctor import diagnose, keep_workers
     from dkernel.errors import ClusterError
     from dkernel.streaming.execution.connect import client_at, find_dashboard
 
     try:
-        with client_at(**connection) as client:
+        with client_at(**connection) as client, keep_workers(client, patience):
             diagnosis = asdict(diagnose(client, _job(values, client), patience))
             if client is not None:
                 cluster = {"scheduler": client.scheduler.address, "dashboard": find_dashboard(client)}

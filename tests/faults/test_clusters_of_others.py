@@ -56,11 +56,17 @@ def left_on(client):
 @pytest.mark.filterwarnings("ignore:unclosed cluster:ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("minimum", [0, 1])
-def test_a_cluster_that_follows_its_load_is_reached_by_its_address(minimum, data, serial, tmp_path):
+def test_a_cluster_that_follows_its_load_is_reached_by_its_address(minimum, data, serial, run, tmp_path):
     with cluster_that_follows_its_load(minimum) as cluster:
         with connect(scheduler=cluster.scheduler_address, patience=PATIENCE) as executor:
             found = harness.within(PATIENCE, lambda: harness.digest("nystrom-hinge", data, executor, tmp_path))
         with Client(cluster) as client:
+            harness.wait_until(lambda: len(left_on(client)) == minimum, PATIENCE)
+            cluster.adapt(
+                minimum=minimum, maximum=1, interval="1s", wait_count=3
+            )  # whose workers may be idle for some seconds
+            shown = json.loads(run("doctor", "--json", "--scheduler", cluster.scheduler_address).stdout)
+            assert len(shown["processes"]) == 3, shown["findings"]  # a worker, which none was there for an idle cluster
             harness.wait_until(lambda: len(left_on(client)) == minimum, PATIENCE)
     assert found == serial["nystrom-hinge"]
 

@@ -4,7 +4,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from dkernel.cli.diagnostics import host_facts as probes
 from dkernel.numerics import resource_limits
 from dkernel.numerics.resource_limits import format_bytes, format_limit
-from dkernel.streaming.execution.connection import PATIENCE
+from dkernel.streaming.execution.connection import PATIENCE, Connection
 from dkernel.streaming.execution.local import ThreadsExecutor
 from dkernel.streaming.execution.stated import PlannedCluster
 from dkernel.streaming.execution.versions import versions
@@ -34,6 +34,7 @@ CHECKS = {
     "limits": "Raise it in Dask's configuration of the process, or give the run a shorter --cluster-timeout.",
     "job": "Correct the command or its data; the plan needs both.",
 }
+FIRST_WORKER = 30.0  # seconds for a cluster that begins workers only for tasks
 LEAST_FREE = 2**30  # bytes that a model and a checkpoint of 10,000 columns need
 # Dask gives up what does not answer after these times; each is with the shortest one that does a run no harm: Dask's
 # own for a connection, and a minute's silence of a worker, whose work goes to others. None: whatever the limit, a run
@@ -98,6 +99,19 @@ class Diagnosis:
     plan: dict[str, Any] | None
     findings: list[Finding]
     limits: dict[str, float]
+
+
+@contextmanager
+def keep_workers(client: Any, patience: float) -> Iterator[None]:
+    """Send tasks to a cluster without workers, as a run does: one that adapts has workers only for tasks."""
+    if client is None or client.nthreads():
+        yield
+        return
+    with closing(Connection(client, patience)) as connection:
+        connection.stay_alive(dict)
+        with suppress(TimeoutError):
+            client.wait_for_workers(1, timeout=min(FIRST_WORKER, patience))
+        yield
 
 
 def diagnose(client: Any, job: DoctorRequest, patience: float = PATIENCE) -> Diagnosis:
@@ -187,9 +201,8 @@ def _make_plan(job: DoctorRequest, workers: Mapping[str, Mapping[str, Any]]) -> 
 
 def _unreachable(client: Any, processes: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
     if client is not None and not set(processes) - {CLIENT, SCHEDULER}:
-        yield Finding(
-            "workers", SCHEDULER, "the scheduler has no workers", f"Start some: dask worker {client.scheduler.address}"
-        )
+        found = "the scheduler has no workers, and none came for a task"
+        yield Finding("workers", SCHEDULER, found, f"Start some: dask worker {client.scheduler.address}")
     for name, facts in processes.items():
         if "error" in facts:
             yield Finding("workers", name, f"the process did not answer: {facts['error']}")
