@@ -224,6 +224,8 @@ def _open(
 ) -> tuple[Source, bool]:
     """The rows of these files, and whether some of their columns are no numbers."""
     files, (tables, chosen), bad = _usable(files, partial(look, request=request), bad, max_bad_files)
+    if request.dtype == "auto":
+        chosen = replace(chosen, dtype="float64")  # to count in, until all rows say which
     rejected = None
     if request.max_bad_rows:
         tables, rejected = without_bad_rows(tables, chosen, request)

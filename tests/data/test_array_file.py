@@ -284,3 +284,26 @@ def test_a_matrix_that_holds_no_numbers_is_read_as_its_columns(tmp_path: Path, s
     assert set(source.encoding.kinds.values()) == {{"S": "category", "M": "date", "m": "duration"}[kind[0]]}
     if kind == "S":
         assert source.encoding.names == ("0=red", "1=blue")
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.h5", "a.svmlight"])
+@pytest.mark.parametrize("dtype", ["auto", "float32", "float64"])
+def test_missing_numbers_of_columns_are_counted_in_every_dtype(tmp_path: Path, name: str, dtype: str) -> None:
+    """The plain command ended in a TypeError of numpy: columns of numbers were counted in the dtype "auto"."""
+    columns = {"1": np.arange(20.0), "2": np.arange(20, dtype=np.float32), "label": np.arange(20) % 2}
+    columns["1"][3] = np.nan
+    if name == "a.npy":
+        np.save(tmp_path / name, np.rec.fromarrays(list(columns.values()), names=list(columns)))
+    elif name == "a.npz":
+        np.savez(tmp_path / name, **columns)
+    elif name == "a.h5":
+        with h5py.File(tmp_path / name, "w") as file:
+            file.update(columns)
+    else:
+        rows = zip(*columns.values(), strict=True)
+        (tmp_path / name).write_text("".join(f"{y} 1:{a} 2:{b}\n" for a, b, y in rows))
+    source = open_source(tmp_path / name, label="label", dtype=dtype, missing="indicator")
+    assert source.filled is not None
+    X = source.filled().X.compute()
+    assert X.shape == (20, 3)
+    assert [float(i == 3) for i in range(20)] in X.T.tolist()
