@@ -285,7 +285,13 @@ class UrlStore(Store):
     def files(self) -> dict[str, int]:
         with explain_errors(self.url):
             system, _ = self._key("")
-            return files_at(system, self._reached[1])
+            folder = self._reached[1]
+            try:
+                entries = system.ls(folder, detail=True)
+            except FileNotFoundError:
+                return {}
+            names = {posixpath.basename(path): e for e in entries if (path := e["name"].rstrip("/")) != folder}
+            return {name: int(e.get("size") or 0) for name, e in names.items() if name and e["type"] == "file"}
 
     def find_changed(self, files: Mapping[str, tuple[int, str]], read: bool = False) -> set[str]:
         there = self.files()
@@ -348,10 +354,10 @@ class UrlStore(Store):
             system.rm_file(key)
 
     def remove_all(self) -> None:
-        with explain_errors(self.url):
-            system, _ = self._key("")
-            if files_at(system, self._reached[1]):
-                system.rm(self._reached[1], recursive=True)
+        if self.files():
+            with explain_errors(self.url):
+                system, folder = self._reached
+                system.rm(folder, recursive=True)
 
     def check_writable(self) -> None:
         with explain_errors(self.url):
@@ -375,16 +381,6 @@ def _put(system: Any, here: str, key: str) -> None:
         with contextlib.suppress(Exception):  # the first error says more
             system.rm_file(hidden)
         raise
-
-
-def files_at(system: Any, folder: str) -> dict[str, int]:
-    """Name -> bytes of the files right inside a folder; none of a folder that is not there."""
-    try:
-        entries = system.ls(folder, detail=True)
-    except FileNotFoundError:
-        return {}
-    names = {posixpath.basename(e["name"].rstrip("/")): e for e in entries if e["name"].rstrip("/") != folder}
-    return {name: int(e.get("size") or 0) for name, e in names.items() if name and e["type"] == "file"}
 
 
 class OpenedFile:
