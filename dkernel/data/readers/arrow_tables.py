@@ -103,12 +103,14 @@ def rows_without_text(column: pa.ChunkedArray) -> list[int]:
 
 
 def _as_text(column: pa.ChunkedArray, name: str, describe: RowDescriber) -> pa.ChunkedArray:
-    if rows := rows_without_text(column):
+    try:
+        return text_of_bytes(column)
+    except pa.ArrowInvalid:
+        row = rows_without_text(column)[0]
         raise DataError(
-            f"{describe(rows[0])}, column {name!r}: the bytes {column[rows[0]].as_py()[:20]!r} are not UTF-8 text. "
+            f"{describe(row)}, column {name!r}: the bytes {column[row].as_py()[:20]!r} are not UTF-8 text. "
             f"Exclude the column, as with `--exclude {name}`, or store it as text or numbers."
-        )
-    return text_of_bytes(column)
+        ) from None
 
 
 def _plain(table: pa.Table, columns: ReadColumns, describe: RowDescriber) -> pa.Table:
