@@ -230,7 +230,7 @@ class _AlphaSearch:
         matrix = _SplitRows.of(objective, coordinates, rows)
         k = min(max(JUDGED_ROWS // n, 1), MOST_FOLDS, n)
         part = np.arange(n) % max(k, min(THIRD, n))
-        folds = [matrix.halves(part == i, rows) for i in range(k)]
+        folds = [matrix.halves(part == i) for i in range(k)]
         is_whole, components = objective is whole and n == n_rows, whole.components.map.n_components
         # The factor of a quadratic loss serves all steps: a fit to the end is no longer than one that judges.
         tolerance = EXACT_TOLERANCE if objective.loss.quadratic else JUDGING_TOLERANCE
@@ -349,16 +349,16 @@ class _SplitRows:
     def of(cls, objective: Objective, coordinates: Coordinates, rows: Block) -> "_SplitRows":
         X, Y, weight = objective.rows(rows, RowSlice.whole(len(rows.X)))
         w = np.ones(len(X)) if weight is None else weight[:, 0].astype(np.float64)
-        F = _features(objective, coordinates, X, "float64")
+        F = _features(objective, coordinates, X)
         check_finite(objective.components.map.kernel, "features", F.sum())
         return cls(objective, coordinates, F, Y.astype(np.float64), w, _is_expansion(objective, X))
 
-    def halves(self, out: NDArray[np.bool_], rows: Block) -> tuple["_SplitRows", tuple[F64, F64, F64]]:
+    def halves(self, out: NDArray[np.bool_]) -> tuple["_SplitRows", tuple[F64, F64, F64]]:
         """Split into the rows that are kept, and features, targets and weights of the rows that are left out.
 
-        Their columns are the float32 ones that a model scores by: an alpha that is too small for these is seen to be.
+        Their columns are in float64 too, as those by which a model scores.
         """
-        F, G = self.F[~out], _features(self.objective, self.coordinates, rows.X[out], "float32").astype(np.float64)
+        F, G = self.F[~out], self.F[out]
         if self.expands:
             columns = np.append(~out, True)
             F, G = F[:, columns], G[:, columns]
@@ -390,7 +390,7 @@ class _SplitRows:
         return loss, count_correct(self.objective.targets, Y, S), float(weight.sum()), len(S)
 
 
-def _features(objective: Objective, coordinates: Coordinates, X: NDArray[Any], dtype: str) -> F64:
+def _features(objective: Objective, coordinates: Coordinates, X: NDArray[Any]) -> F64:
     """The features of raw rows with their 1 last, (n, m + 1)."""
-    F = objective.components.with_intercept(X, dtype)
+    F = objective.components.with_intercept(X, "float64")
     return F if coordinates.basis is None else np.concatenate([coordinates.reduce(F[:, :-1].T).T, F[:, -1:]], axis=1)
