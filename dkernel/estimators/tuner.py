@@ -1,6 +1,7 @@
 """Tuner: the search of `dkernel tune` with the interface of a scikit-learn search."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import NamedParameters
-from dkernel.estimators.validation import parse_landmarks
+from dkernel.estimators.validation import facts_of_targets, parse_landmarks
 from dkernel.streaming.execution.connect import default_executor
 from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.tuning.search import tune
@@ -168,7 +169,8 @@ class Tuner(MetaEstimatorMixin, NamedParameters):
                 validation=best._eval_reader(eval_set, executor),
             )
         best._keep_for_report(search.fit, progress, leaderboard=search.leaderboard)
-        best._take(search.fit.model, search.fit.history, search.fit.chosen)
+        model = replace(search.fit.model, facts=search.fit.model.facts | facts_of_targets(y))
+        best._take(model, search.fit.history, search.fit.chosen)
         best._warn_of_constants()
         self.best_estimator_ = best.set_params(**search.params)
         self.best_params_, self.leaderboard_, self.passes_ = search.params, search.leaderboard, search.passes

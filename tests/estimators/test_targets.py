@@ -235,6 +235,8 @@ def test_a_search_and_cross_validation():
     assert tuner.best_params_["kernel"] == "Gaussian(gamma=0.4)"
     assert tuner.predict(X).shape == Y.shape
     assert 0 < tuner.leaderboard_[0]["rmse"] < 1  # in standard deviations
+    frame = pd.DataFrame(Y, columns=["low", "high"])
+    assert Tuner(machine, tuner.param_grid).fit(X, frame).best_model_.facts["targets"] == ["low", "high"]
     assert cross_val_score(KernelRegressor(**SET), X, Y, cv=3, error_score="raise").min() > 0.9
 
 
