@@ -282,7 +282,8 @@ class _AlphaSearch:
     def search(self, near: float | None) -> None:
         """Judge the alphas downwards from one above `near`, and then upwards, while the loss falls."""
         losses = self.losses
-        first = sum(alpha > (5 * BEGIN if near is None else 50 * near) for alpha in EXACT_ALPHAS)
+        above = sum(alpha > (5 * BEGIN if near is None else 50 * near) for alpha in EXACT_ALPHAS)
+        first = min(above, len(EXACT_ALPHAS) - 1)
         for alpha in EXACT_ALPHAS[first:]:
             self.judge(alpha)
             if len(losses) > WORSE_ALPHAS and min(list(losses.values())[-WORSE_ALPHAS:]) > min(losses.values()):

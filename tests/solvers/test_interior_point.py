@@ -124,6 +124,15 @@ def test_each_output_is_solved_alone_also_with_equal_rows():
     assert both.moved <= 1e-9
 
 
+@pytest.mark.parametrize("alpha", [1e-1, 1e-9])
+def test_targets_that_a_tube_holds_are_solved_in_a_few_steps(alpha):
+    K, _, target = rows()
+    found = minimize_boxed(K, target[:, None], np.full(100, 0.01), EpsilonInsensitive(100.0), alpha)
+    assert found.steps < 20
+    assert found.moved <= 1e-9
+    np.testing.assert_allclose(K @ found.v[:-1], 0, atol=1e-9)
+
+
 @pytest.mark.parametrize("name", [name for name, loss in LOSSES.items() if not loss.boxed])
 def test_losses_without_a_box_are_refused(name):
     with pytest.raises(UnsupportedError, match="has no box"):
