@@ -262,12 +262,12 @@ class KernelMachine(LinearCoefficients, BlockLearner, NamedParameters):
 
     def _warn_if_not_converged(self) -> None:
         """Warn, as scikit-learn's solvers do, if the passes ended before the optimum was reached."""
-        ended = early_end(self.model_.facts)
-        if SOLVERS[self.model_.recipe.solver].until_converged and ended:
-            more = 2 * self.model_.facts["solver"]["passes"]
+        facts, solver = self.model_.facts, self.model_.recipe.solver
+        ended = early_end(facts)
+        if ended and (SOLVERS[solver].until_converged or "exact" in facts):
+            more = "" if "exact" in facts else f"more (passes={2 * facts['solver']['passes']}), or "
             warnings.warn(
-                f"solver={self.model_.recipe.solver!r} was {ended['solver']}. Give it more (passes={more}), or a "
-                "larger alpha.",
+                f"solver={solver!r} was {ended['solver']}. Give it {more}a larger alpha.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from dkernel import KernelClassifier, KernelRegressor
 from tests.streaming.sources import rings
@@ -48,3 +49,11 @@ def test_order_of_the_rows(classifier, regressor):
 def test_a_kernel_that_no_alpha_of_the_sample_suits():
     machine = KernelRegressor("gaussian", gamma=1e300, local="none").fit(X, NUMBERS)
     np.testing.assert_allclose(machine.predict(X + 1), NUMBERS.mean(), rtol=0.1)
+
+
+@pytest.mark.parametrize("loss", ["quantile(0.5)", "epsilon_insensitive(0)"])
+def test_an_alpha_that_leaves_too_few_digits_is_told(loss):
+    machine = KernelRegressor("gaussian", gamma=1.0, loss=loss, alpha=0.0, local="none")
+    with pytest.warns(ConvergenceWarning, match="was stopped after .*Give it a larger alpha"):
+        machine.fit(X, NUMBERS)
+    assert "too few digits" in machine.chosen_["solver"]
