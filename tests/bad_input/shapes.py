@@ -1,7 +1,5 @@
 """Bad inputs: shapes. Lengths, chunks and partitions that differ, emptiness anywhere, columns, too few rows."""
 
-from functools import partial
-
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -10,9 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dkernel.data import from_arrays
 from dkernel.errors import DataError
-from tests.bad_input.data import NAMES, ROWS, arrays, frame, one, text, three, write
+from tests.bad_input.data import NAMES, arrays, frame, one, text, three
 from tests.bad_input.doors import Doors, fitted_on_right_data, lazy
 from tests.bad_input.table import BOTH, HANDLED, REFUSED, entries_of
 
@@ -53,49 +50,6 @@ def unknown(at: Doors) -> None:
     with at.logged("Chunk sizes are unknown: computing them once."):
         found = at.fits(lazy(X)[mask], lazy(y)[mask])
     np.testing.assert_array_equal(found.component_coef_, at.regular())
-
-
-WITHOUT: dict[str, tuple[np.ndarray, pd.DataFrame]] = {}
-"""The coefficients and scores of files without an empty one among them, by their format."""
-
-
-def _empty_at(at: Doors, place: int) -> None:
-    """An empty file, row group or chunk at this place among full ones changes nothing."""
-    order: list[int | None] = [0, 1, 2]
-    order.insert(place, None)
-
-    def files(suffix, pattern):
-        def make(folder):
-            for i, part in enumerate(pattern):
-                write(frame(rows=0) if part is None else frame(part), folder / f"{i}{suffix}")
-            return [str(folder)]
-
-        return make
-
-    for suffix in (".parquet", ".csv"):
-        if suffix not in WITHOUT:
-            whole = files(suffix, [0, 1, 2])
-            WITHOUT[suffix] = at.trains(whole).coef, at.scores(whole)
-        coef, scores = WITHOUT[suffix]
-        np.testing.assert_array_equal(at.trains(files(suffix, order)).coef, coef)
-        pd.testing.assert_frame_equal(at.scores(files(suffix, order)), scores)
-    table = pa.Table.from_pandas(frame(), preserve_index=False)
-    path = at.place / f"groups-{len(list(at.place.iterdir()))}.parquet"
-    with pq.ParquetWriter(path, table.schema) as writer:
-        for part in order:
-            writer.write_table(table[:0] if part is None else table[100 * part : 100 * part + 100])
-    assert at.trains(lambda _: [str(path)]).facts["rows"] == ROWS
-    X, y = arrays()
-    edges = [(100 * i, 100 * i + 100) for i in range(4)]
-    edges.insert(4 if place == 3 else place, (0, 0))
-    chunked = [da.concatenate([da.from_array(v[a:b], chunks=-1) for a, b in edges]) for v in (X, y)]
-    assert from_arrays(*chunked).chunk_rows == (100,) * 4
-    np.testing.assert_array_equal(at.fits(*chunked).component_coef_, at.regular())
-
-
-for name, place in (("first part", 0), ("part in the middle", 1), ("last part", 3)):
-    said = "left out: the same model as without it"
-    bad(f"empty {name}", HANDLED, said)(partial(_empty_at, place=place))
 
 
 @bad("no rows at all", BOTH, "nothing to learn from or to measure, refused; scored: an output without rows")
