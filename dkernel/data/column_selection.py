@@ -19,8 +19,7 @@ from dkernel.data.column_types import (
     name_type,
 )
 from dkernel.data.encoded_columns import encoded_kinds
-from dkernel.data.encoding.text_dates import is_number_format
-from dkernel.data.encoding.text_numbers import DECIMAL_COMMA
+from dkernel.data.encoding.text_values import DECIMAL_COMMA, is_number_format
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions
 from dkernel.data.object_columns import object_columns
 from dkernel.data.readers.arrow_tables import common_type

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dkernel.data.arrow import column_numbers, look_up, pick_rows
 from dkernel.data.block import Block
 from dkernel.data.column_types import NUMBERS, TEXT, column_type
-from dkernel.data.encoding.text_dates import values_of_texts
+from dkernel.data.encoding.text_values import values_of_texts
 from dkernel.data.group_words import group_words
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError

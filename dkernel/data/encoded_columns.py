@@ -13,7 +13,7 @@ from dkernel.data.column_types import DATE, EMPTY, NUMBERS, TEXT, TIMES, has_mor
 from dkernel.data.encoding import CategoryColumn, Encoding, TableCounts
 from dkernel.data.encoding.counts import CategoryCount
 from dkernel.data.encoding.notation import remark_on
-from dkernel.data.encoding.text_dates import is_number_format
+from dkernel.data.encoding.text_values import is_number_format
 from dkernel.data.file_parts import count_weights
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, number_files
 from dkernel.data.object_columns import find_domains

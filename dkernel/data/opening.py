@@ -19,7 +19,7 @@ from dkernel.data.column_types import BOOL, EMPTY, INT
 from dkernel.data.compute import dask_compute
 from dkernel.data.encoded_columns import find_wide_columns, learn_encoding, with_numbers
 from dkernel.data.encoding import Encoding
-from dkernel.data.encoding.text_dates import parse_formats
+from dkernel.data.encoding.text_values import parse_formats
 from dkernel.data.file_parts import count_part, format_module, read_unit
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, part_of_no_rows
 from dkernel.data.paths import FORMATS, File, expand, split_ending

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from dkernel.data.encoding.counts import CategoryCount
 from dkernel.data.encoding.notation import NOTATION, is_date
-from dkernel.data.encoding.text_numbers import suggest_examples
+from dkernel.data.encoding.text_values import suggest_examples
 from dkernel.data.encoding.words import NO_VALUES
 from dkernel.errors import DataError, mask_urls
 

@@ -262,7 +262,7 @@ def formats(p: Parameter, value: Any) -> dict[str, str] | None:
         value = {name: form for name, _, form in pairs}
         if len(value) < len(pairs):
             raise refusal(p, texts, "COLUMN=FORMAT, each column once")
-    from dkernel.data.encoding.text_dates import parse_formats
+    from dkernel.data.encoding.text_values import parse_formats
 
     parse_formats(value)
     return {str(name): str(form) for name, form in value.items()}

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.data.division import HoldoutRule, groups_in, hash_groups, read_kept, times_in, without
-from dkernel.data.encoding.text_dates import parse_formats
+from dkernel.data.encoding.text_values import parse_formats
 from dkernel.data.group_words import group_words
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError

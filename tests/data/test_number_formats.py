@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import dkernel
 from dkernel.data import from_arrays, open_source
-from dkernel.data.encoding.text_numbers import read_example, suggest_examples
+from dkernel.data.encoding.text_values import read_example, suggest_examples
 from dkernel.errors import DataError, RecipeError
 from tests.combinations import examples
 

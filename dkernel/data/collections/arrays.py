@@ -26,7 +26,7 @@ from dkernel.data.column_types import INT, OTHER, TEXT, TIMES, are_numbers, arro
 from dkernel.data.compute import dask_compute
 from dkernel.data.encoded_columns import encoded_kinds, find_wide_columns, learn_encoding
 from dkernel.data.encoding import Encoding, TableCounts
-from dkernel.data.encoding.text_dates import parse_formats
+from dkernel.data.encoding.text_values import parse_formats
 from dkernel.data.file_schema import ReadOptions
 from dkernel.data.object_columns import object_columns
 from dkernel.data.source import Source

@@ -32,7 +32,7 @@ from dkernel.data.column_types import (
     name_type,
     type_of_dtype,
 )
-from dkernel.data.encoding.text_dates import is_number_format, values_of_texts
+from dkernel.data.encoding.text_values import is_number_format, values_of_texts
 from dkernel.data.encoding.words import code_column
 from dkernel.data.object_columns import object_columns
 from dkernel.errors import DataError

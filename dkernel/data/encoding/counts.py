@@ -35,7 +35,7 @@ from dkernel.data.encoding.label_means import (
     row_copies,
 )
 from dkernel.data.encoding.notation import SEVERAL_NOTATIONS, find_example, find_meaning, foremost
-from dkernel.data.encoding.text_dates import read_times
+from dkernel.data.encoding.text_values import read_times
 from dkernel.data.encoding.words import arrow_kind, code_column, in_kind, kind_among, kinds_in, times_among
 from dkernel.errors import DataError
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dkernel.data.arrow import code_values, column_array, look_up, text_of_bytes
 from dkernel.data.block import UncheckedBlock, check_text, fits_label, too_large
 from dkernel.data.column_types import DECIMAL, EMPTY, INT, NUMBERS, TEXT, column_type, is_bytes, label_type, value_type
-from dkernel.data.encoding.text_dates import values_of_texts
+from dkernel.data.encoding.text_values import values_of_texts
 from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.csv_fields import is_utf8
 from dkernel.errors import DataError, MissingLabelError, MissingValueError

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dkernel.data.block import UncheckedBlock
-from dkernel.data.encoding.text_dates import find_wrong_texts, without_words
+from dkernel.data.encoding.text_values import find_wrong_texts, without_words
 from dkernel.data.encoding.words import NULL_NUMBERS, NULLS
 from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import File

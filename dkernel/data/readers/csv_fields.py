@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
-from dkernel.data.encoding.text_dates import without_words
-from dkernel.data.encoding.text_numbers import DECIMAL_COMMA, NumberForm
+from dkernel.data.encoding.text_values import DECIMAL_COMMA, NumberForm, without_words
 from dkernel.data.encoding.words import NULL_NUMBERS
 from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.text_rows import Lines, outside_quotes, row_ends, row_starts, without_newlines

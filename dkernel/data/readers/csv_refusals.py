@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dkernel.data.encoding.text_numbers import NumberForm
+from dkernel.data.encoding.text_values import NumberForm
 from dkernel.data.readers.arrow_tables import code_texts, rows_without_text
 from dkernel.data.readers.csv_fields import PLAIN_NUMBER, Fields, Header, parse_rows, split_fields
 from dkernel.data.refused_columns import RefusedColumnsError

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from dkernel.data.column_types import EMPTY, OTHER, TEXT, TIMES, column_type, is_bytes, join_types
 from dkernel.data.encoding.notation import NOTATION, find_example, find_meaning, is_date, is_plain
-from dkernel.data.encoding.text_numbers import NumberForm, read_example
+from dkernel.data.encoding.text_values import NumberForm, read_example
 from dkernel.data.encoding.words import NULL_NUMBERS, NULLS, kinds_in
 from dkernel.data.file_schema import FileSchema, ReadOptions
 from dkernel.data.object_columns import known_numbers

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dkernel.data.encoding.text_numbers import DECIMAL_COMMA, NumberForm
+from dkernel.data.encoding.text_values import DECIMAL_COMMA, NumberForm
 from dkernel.data.readers.csv_fields import Header, parse_rows, well_formed_rows
 
 _FIRST_ROWS = 1000  # enough for nearly every column of fractions, and few beside a block

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.column_types import TEXT
-from dkernel.data.encoding.text_dates import values_of_texts
+from dkernel.data.encoding.text_values import values_of_texts
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions
 from dkernel.data.readers.csv_schema import kind_of_label, label_kind
 from dkernel.errors import DataError, DKernelWarning

@@ -21,7 +21,7 @@ from dkernel.data.arrow import column_array, cut_tables, look_up, pick_rows
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.column_types import column_type
 from dkernel.data.damage import explain_damage
-from dkernel.data.encoding.text_dates import as_texts, find_wrong_texts
+from dkernel.data.encoding.text_values import as_texts, find_wrong_texts
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import bytes_in, raw_of_table, rows_without_text, texts_with_form
