@@ -11,9 +11,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dkernel.data.arrow import pick_rows
+from dkernel.data.column_types import BOOL, FLOAT, INT, TEXT, UNTYPED, are_numbers, type_of_dtype
 from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.label_means import LEAST_WEIGHT, copies_in_folds, has_weight
 from dkernel.errors import DataError, MissingLabelError
+from dkernel.numerics import object_values
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.rows import bytes_of_rows
 from dkernel.numerics.tiling import PIECE_ROWS
@@ -225,22 +227,21 @@ def as_label(values: NDArray[Any], describe: RowDescriber, name: str) -> NDArray
         return _as_targets(values, describe, name)
     if values.ndim != 1:
         raise DataError(f"The label {name!r} has shape {values.shape}; one value per row is needed.")
-    if values.dtype.kind in "bU":
+    kind = type_of_dtype(values.dtype)
+    if kind == BOOL or values.dtype.kind == "U":
         return values
-    if values.dtype.kind in "iu":
+    if kind == INT:
         if values.dtype == np.uint64 and len(values) and values.max() > np.iinfo(np.int64).max:
             row = int(values.argmax())
             raise too_large(values[row], describe(row), name)
         return values.astype(np.int64, copy=False)
-    if values.dtype.kind == "f":
+    if kind == FLOAT:
         numbers = values.astype(np.float64, copy=False)
         _refuse(np.isnan(numbers), numbers, describe, name, "label", "remove or fill these rows", MissingLabelError)
         _refuse(~np.isfinite(numbers), numbers, describe, name, "label", "remove or fill these rows")
         return numbers
-    if values.dtype.kind == "S":
+    if kind in (TEXT, UNTYPED):
         return _label_of_objects(values.astype(object), describe, name)
-    if values.dtype.kind in "OT":
-        return _label_of_objects(values, describe, name)
     raise DataError(f"The label {name!r} is of type {values.dtype}; bool, integer, float or text is needed.")
 
 
@@ -320,12 +321,7 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     """True for each label that is None, NaN or the missing value of pandas."""
     if values.dtype.kind not in "OT":
         return np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
-    # The type of pandas' missing value before its comparison, which is neither true nor false.
-    flags = [
-        v is None or type(v).__name__ == "NAType" or (not isinstance(v, np.ndarray) and v != v)
-        for v in values.ravel().tolist()
-    ]
-    return np.array(flags, bool).reshape(values.shape)
+    return np.array(list(map(object_values.is_missing, values.ravel().tolist())), bool).reshape(values.shape)
 
 
 def _decode(value: bytes, row: int, describe: RowDescriber, name: str) -> str:
@@ -354,7 +350,7 @@ def _refuse(
 
 def as_weight(values: NDArray[Any], describe: RowDescriber, name: str) -> NDArray[np.float64]:
     """Weights (rows,) as float64: from 0 to MOST_WEIGHT; one below LEAST_WEIGHT becomes 0."""
-    if values.ndim != 1 or values.dtype.kind not in "biuf":
+    if values.ndim != 1 or not are_numbers(values.dtype):
         raise DataError(f"The weight {name!r} is of type {values.dtype}; one number per row is needed.")
     numbers = values.astype(np.float64, copy=False)
     advice = f"weights must be finite, not negative and at most {MOST_WEIGHT:.0e}"

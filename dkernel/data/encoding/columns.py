@@ -114,7 +114,7 @@ class NumberColumn:
 
         Parameters
         ----------
-        zoned : as of `tables.find_zone`
+        zoned : as of `arrow.find_zone`
         """
         if None in (zoned, self.zoned) or zoned == self.zoned:
             return

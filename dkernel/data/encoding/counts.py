@@ -205,13 +205,16 @@ class CategoryCount:
         missing, counts = float(counts[gaps].sum()), np.where(gaps, 0, counts)
         less = _excess(counts[counts > 0])  # before very many values become a dict
         frequent = np.flatnonzero(counts > less)
+        kinds = kinds_in(words, type_kind)
+        possible = times_among(kinds) if type_kind == TEXT else ()
+        times = {kind: read_times(pa.array(words, pa.string()), kind) for kind in possible}
         bounded = cls(
             {words[i] or "": float(counts[i]) - less for i in frequent.tolist()},
             missing,
             not less,
             notation=find_example(words),
-            kinds=(kinds := kinds_in(words, type_kind)),
-            times=_count_times(words, codes, weight, kinds) if type_kind == TEXT else {},
+            kinds=kinds,
+            times={k: NumberCount.of(t.take(codes), weight, False) for k, t in times.items() if t is not None},
         )
         if label is None:
             return bounded
@@ -279,19 +282,7 @@ class CategoryCount:
         return replace(column, means=means[0], folds=tuple(means[1:]))
 
 
-def _count_times(
-    words: Sequence[str | None], codes: Any, weight: NDArray[np.float64] | None, kinds: frozenset[str] | None
-) -> dict[str, NumberCount]:
-    """The counts of texts as times, by each kind of TIMES that all of them may be."""
-    read = ((kind, read_times(pa.array(words, pa.string()), kind)) for kind in times_among(kinds))
-    return {kind: NumberCount.of(times.take(codes), weight, False) for kind, times in read if times is not None}
-
-
 Count = NumberCount | CategoryCount
-
-
-def _take_times(count: Count, kind: str) -> Count:
-    return count.times[kind] if isinstance(count, CategoryCount) and kind in TIMES else count
 
 
 @dataclass(frozen=True)
@@ -354,7 +345,8 @@ class TableCounts:
     def with_times(self, kinds: Mapping[str, str]) -> "TableCounts":
         """The counts with those of times for columns of texts that these kinds take for times."""
         pairs = zip(kinds.values(), self.columns, strict=True)
-        return replace(self, columns=tuple(_take_times(count, kind) for kind, count in pairs))
+        times = [c.times[kind] if isinstance(c, CategoryCount) and kind in TIMES else c for kind, c in pairs]
+        return replace(self, columns=tuple(times))
 
     def encoding(
         self,

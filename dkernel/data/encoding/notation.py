@@ -15,7 +15,7 @@ QUANTITY = re.compile(rf"{AMOUNT}[ \u00a0]?([^\W\d_]{{1,12}}(?:/[^\W\d_]{{1,3}})
 CURRENCY = re.compile(rf"(USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|BRL|MXN|KRW|ZAR) ?{AMOUNT}")
 MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 CLOCK = r"(?:[ T:]\d.*)?"
-ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d.*)?")
+ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d.*)?")  # a date that every program reads as the same
 DATE_NOTATION = re.compile(
     rf"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,? )?(?:(?:\d{{1,2}}[/.-]\d{{1,2}}[/.-]\d{{4}}"
     rf"|\d{{4}}[/.-]\d{{1,2}}[/.-]\d{{1,2}}|\d{{1,2}}/\d{{1,2}}/\d{{2}}"
@@ -86,7 +86,7 @@ def foremost(one: str, other: str) -> str:
 
     def rank(word: str) -> tuple[int, int]:
         usual = USUAL_NUMBER.fullmatch(word) is not None
-        return -usual - 2 * is_iso(word) - 2 * is_plain(word), len(word)
+        return -usual - 2 * bool(ISO.fullmatch(word)) - 2 * is_plain(word), len(word)
 
     return max(one, other, key=rank)
 
@@ -126,11 +126,6 @@ def is_amount(word: str) -> bool:
 def is_plain(word: str) -> bool:
     """True for digits alone."""
     return PLAIN.fullmatch(word) is not None
-
-
-def is_iso(word: str) -> bool:
-    """True for a date that every program reads as the same."""
-    return ISO.fullmatch(word) is not None
 
 
 def is_date(word: str) -> bool:
