@@ -190,7 +190,7 @@ def is_missing(value: Any) -> bool:
         return value != value
     if isinstance(value, str):
         return False
-    no_number = isinstance(value, np.floating | Decimal) and bool(value != value)
+    no_number = isinstance(value, np.generic | Decimal) and bool(value != value)
     return no_number or value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
