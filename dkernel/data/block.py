@@ -15,8 +15,8 @@ from dkernel.data.column_types import BOOL, FLOAT, INT, TEXT, UNTYPED, are_numbe
 from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.label_means import LEAST_WEIGHT, copies_in_folds, has_weight
 from dkernel.errors import DataError, MissingLabelError
-from dkernel.numerics import object_values
 from dkernel.numerics.layout import Layout
+from dkernel.numerics.object_values import is_missing_cell
 from dkernel.numerics.rows import bytes_of_rows
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.numerics.validation import RowDescriber
@@ -321,7 +321,7 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     """True for each label that is None, NaN or the missing value of pandas."""
     if values.dtype.kind not in "OT":
         return np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
-    return np.array(list(map(object_values.is_missing, values.ravel().tolist())), bool).reshape(values.shape)
+    return np.array(list(map(is_missing_cell, values.ravel().tolist())), bool).reshape(values.shape)
 
 
 def _decode(value: bytes, row: int, describe: RowDescriber, name: str) -> str:

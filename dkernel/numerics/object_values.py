@@ -136,7 +136,7 @@ def _tuples(value: Any, depth: int = 0) -> Any:
 
 
 def _number(value: Any) -> float:
-    if is_missing(value):
+    if is_missing_cell(value):
         raise ValueError("the value is missing. Remove or fill these rows.")
     if not isinstance(value, int | float | np.number | Decimal):
         raise TypeError(f"the value {str(value)[:50]!r} is not a number; this column holds numbers.")
@@ -147,7 +147,7 @@ def _number(value: Any) -> float:
 
 
 def _object(value: Any) -> Any:
-    if is_missing(value):
+    if is_missing_cell(value):
         raise ValueError("the value is missing. Remove or fill these rows.")
     value_in_form = _part(value)
     if isinstance(value_in_form, str | tuple):
@@ -184,7 +184,7 @@ def _order(part: Any) -> tuple[int, Any]:
     return (1, part) if isinstance(part, str) else (0, part)
 
 
-def is_missing(value: Any) -> bool:
+def is_missing_cell(value: Any) -> bool:
     """True of None, a NaN of any type, and the missing values of pandas, whose comparison is neither true nor false."""
     if isinstance(value, float):
         return value != value
