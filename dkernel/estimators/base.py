@@ -264,8 +264,8 @@ class KernelMachine(LinearCoefficients, BlockLearner, NamedParameters):
         """Warn, as scikit-learn's solvers do, if the passes ended before the optimum was reached."""
         facts, solver = self.model_.facts, self.model_.recipe.solver
         ended = early_end(facts)
-        if ended and (SOLVERS[solver].until_converged or "exact" in facts):
-            more = "" if "exact" in facts else f"more (passes={2 * facts['solver']['passes']}), or "
+        if ended and (SOLVERS[solver].until_converged or SOLVERS[solver].in_memory):
+            more = f"more (passes={2 * facts['solver']['passes']}), or " if "solver" in facts else ""
             warnings.warn(
                 f"solver={solver!r} was {ended['solver']}. Give it {more}a larger alpha.",
                 ConvergenceWarning,
