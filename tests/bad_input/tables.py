@@ -206,6 +206,16 @@ def octets(at: Doors) -> None:
     at.train_refuses(arrow(s=[b"\xff"] * ROWS), "x.parquet, row 1, column 's': the bytes", "--exclude s")
 
 
+@bad("number in one file, text in another", REFUSED, "the file and the column are named")
+def two_types(at: Doors) -> None:
+    def make(folder: Path) -> list[str]:
+        frame().to_parquet(folder / "1.parquet")
+        with_column(b=words("x", "y")).to_parquet(folder / "2.parquet")
+        return [str(folder)]
+
+    at.train_refuses(make, "2.parquet, column 'b': it holds text")
+
+
 @bad("label of thousands of whole numbers", BOTH, "refused until `--task` says whether these are classes")
 def prices(at: Doors) -> None:
     data = frame().assign(label=np.arange(ROWS) * 7)

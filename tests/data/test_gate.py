@@ -64,7 +64,7 @@ TYPES = {
     "moments as text": (pa.string(), lambda k: (MOMENT + k * HOUR).isoformat(), True),
     "duration": (pa.duration("s"), lambda k: k * HOUR, False),
     "uint64": (pa.uint64(), lambda k: 2**50 + k, True),
-    "far decimal": (pa.decimal128(12, 2), lambda k: Decimal(["1.50", "2.00", "-0.25"][k % 3]), True),
+    "far decimal": (pa.decimal128(12, 2), lambda k: Decimal(["1.53", "2.07", "-0.25"][k % 3]), True),
     "view": (pa.string_view(), lambda k: "abcdefghijkl"[k], True),
     "large bytes": (pa.large_binary(), lambda k: "xyé"[k % 3].encode(), True),
     "truth words": (pa.string(), lambda k: "yes" if k % 2 else "no", True),
@@ -92,6 +92,11 @@ TWINS = [
     ("duration", "durations as text"),
     ("time", "times as text"),
 ]
+CATEGORIES = {"text", "large text", "view", "bytes", "large bytes", "codes", "versions", "ranges", "category"}
+CATEGORIES |= {"truth words", "odd words"}
+TIMES = {"time": "time", "times as text": "time", "duration": "duration", "durations as text": "duration"}
+TIMES |= {name: "date" for name in TYPES if name.startswith(("date", "moment", "far date", "far moment", "parts"))}
+REFUSED = {"lists", "other dates", "amounts"}
 NAMES = st.sampled_from(sorted(TYPES))
 GAPS = st.sampled_from([0, 0, 0.2])
 SEEDS = st.integers(0, 2**16)
@@ -232,6 +237,17 @@ def find_odd(found):
     return {name: each for name, each in found.items() if each != first}, first
 
 
+def check_schema(table, schema):
+    """The schema has the type of each column, its gaps, and the words of a category as they stand."""
+    for name in table.column_names[1:-1]:
+        values = [value for value in table[name].to_pylist() if value not in (None, "")]
+        assert schema[name].type == ("category" if name in CATEGORIES else TIMES.get(name, "number")), name
+        assert schema[name].missing == round(1 - len(values) / N, 6), name
+        if name in CATEGORIES:
+            words = {value.decode() if isinstance(value, bytes) else value for value in values}
+            assert set(schema[name].levels) == words, name
+
+
 @given(tables())
 def test_the_same_rows_make_one_model_or_are_refused_in_the_same_words(tmp_path_factory, drawn):
     table, shows = drawn
@@ -241,6 +257,9 @@ def test_the_same_rows_make_one_model_or_are_refused_in_the_same_words(tmp_path_
     doors["stream"] = lambda: describe(fit(as_stream(table), "y"))
     odd, first = find_odd({name: outcome_of(use) for name, use in doors.items()})
     assert not odd, first
+    assert (first[0] == "refused") == bool(REFUSED.intersection(table.column_names)), first
+    if first[0] != "refused":
+        check_schema(table, first[0])
 
 
 def scores_of(frame, machine):
@@ -301,11 +320,10 @@ def write_folders(table, folder):
 NOT_IN_NAMES = {"duration", "lists", "nothing", "bytes", "large bytes", "odd words"}
 
 
-@examples(20)
-@given(NAMES.filter(lambda name: name != "lists"), GAPS, SEEDS)
-def test_a_named_category_is_the_same_by_any_door(tmp_path_factory, name, gap, seed):
+@pytest.mark.parametrize("name", sorted(TYPES.keys() - {"lists"}))
+def test_a_named_category_is_the_same_by_any_door(tmp_path_factory, name):
     """Learned by one door and read by another it has no value that training never saw."""
-    table, shows = make_table({"c": (name, gap)}, seed)
+    table, shows = make_table({"c": (name, 0.2)}, 0)
     table = table.set_column(0, "x", pa.array(np.arange(N) / 4)).drop_columns("y")
     writers = [write_parquet] + ([write_csv, write_pandas_csv] if shows and "bytes" not in name else [])
     writers += [] if name in NOT_IN_NAMES else [write_folders]
