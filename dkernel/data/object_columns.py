@@ -71,14 +71,19 @@ def object_columns(
 
 def _refusal(name: str, kind: str, passed_over_by: Kernel | str | None, flag: bool) -> str:
     exclude = f"exclude it, as with `--exclude {name}`" if flag else "leave it out"
-    category = f"`--categorical {name}`" if flag else f"categorical_features={[name]!r}"
     if passed_over_by is not None:
         return (
             f"it holds {name_type(kind)}, and no part of {parse(passed_over_by)!r} takes it: {exclude}, or add a "
             f"kernel of it, as in ... + SpectrumKernel(3).on([{name!r}])."
         )
+    if not flag:
+        return (
+            f"it holds {name_type(kind)}, not numbers, so it cannot be a feature: leave it out, or encode it as "
+            "numbers. fit of KernelClassifier and KernelRegressor encodes text, categories and dates; for others "
+            "sklearn.preprocessing has encoders."
+        )
     advice = {
-        TEXT: f"take it as a category ({category}), or give it a kernel of texts, such as "
+        TEXT: f"take it as a category (`--categorical {name}`), or give it a kernel of texts, such as "
         f"Gaussian().on([...]) + SpectrumKernel(3).on([{name!r}])",
         DATE: "or store it as a date or as seconds",
         TIME: "or store it as a time or as seconds",

@@ -63,6 +63,7 @@ TYPES = {
     "dates as text": (pa.string(), lambda k: str((MOMENT + k * 24 * HOUR).date()), True),
     "moments as text": (pa.string(), lambda k: (MOMENT + k * HOUR).isoformat(), True),
     "duration": (pa.duration("s"), lambda k: k * HOUR, False),
+    "duration, ms": (pa.duration("ms"), lambda k: k * HOUR, False),
     "uint64": (pa.uint64(), lambda k: 2**50 + k, True),
     "far decimal": (pa.decimal128(12, 2), lambda k: Decimal(["1.53", "2.07", "-0.25"][k % 3]), True),
     "view": (pa.string_view(), lambda k: "abcdefghijkl"[k], True),
@@ -89,12 +90,13 @@ TWINS = [
     ("date", "date64", "dates as text"),
     ("moment, s", "moment, ns", "moments as text"),
     ("moment, UTC", "moment, zone"),
-    ("duration", "durations as text"),
+    ("duration", "duration, ms", "durations as text"),
     ("time", "times as text"),
 ]
 CATEGORIES = {"text", "large text", "view", "bytes", "large bytes", "codes", "versions", "ranges", "category"}
 CATEGORIES |= {"truth words", "odd words"}
 TIMES = {"time": "time", "times as text": "time", "duration": "duration", "durations as text": "duration"}
+TIMES |= {"duration, ms": "duration"}
 TIMES |= {name: "date" for name in TYPES if name.startswith(("date", "moment", "far date", "far moment", "parts"))}
 REFUSED = {"lists", "other dates", "amounts"}
 NAMES = st.sampled_from(sorted(TYPES))
@@ -317,7 +319,7 @@ def write_folders(table, folder):
 
 
 # Durations are numbers without a unit there, or letters.
-NOT_IN_NAMES = {"duration", "lists", "nothing", "bytes", "large bytes", "odd words"}
+NOT_IN_NAMES = {"duration", "duration, ms", "lists", "nothing", "bytes", "large bytes", "odd words"}
 
 
 @pytest.mark.parametrize("name", sorted(TYPES.keys() - {"lists"}))
