@@ -111,6 +111,15 @@ def empty_text(at: Doors) -> None:
         assert at.trains(one(with_column(s=words("", "x")), suffix)).encoding.names[-2:] == ("s=x", "s=missing")
 
 
+@bad("NaN, None and NA in one column", HANDLED, "all are missing values")
+def kinds_of_missing(at: Doors) -> None:
+    column = pd.Series(words("x", "y"), dtype=object)
+    column[3], column[4], column[5] = None, np.nan, pd.NA
+    data = with_column(s=column)
+    found = at.fits(data[[*NAMES, "s"]], data["label"]).model_.encoding
+    assert found.names[-1] == "s=missing"
+
+
 @bad("category of another type than in training", HANDLED, "1, 1.0 and '1' are one value, and other spellings too")
 def other_type(at: Doors) -> None:
     codes = np.arange(ROWS) % 3
@@ -124,6 +133,12 @@ def other_type(at: Doors) -> None:
     expected = at.scores(arrow(s=codes == 1), model=at.place / "truths")
     for form in (np.where(codes == 1, "true", "FALSE"), (codes == 1).astype(float)):
         pd.testing.assert_frame_equal(at.scores(arrow(s=form), model=at.place / "truths"), expected)
+
+
+@bad("category without some of its levels", HANDLED, "levels are the values that came, not those that are declared")
+def unused(at: Doors) -> None:
+    column = pd.Categorical(words("x", "y"), ["w", "x", "y", "z"])
+    assert at.trains(arrow(s=column)).encoding.columns[-1].levels == ("x", "y")
 
 
 @bad("column named like an input of another", HANDLED, "names of inputs may be equal, columns may not")
