@@ -1,6 +1,6 @@
 """`from_arrays`: numpy, pandas and Dask collections as a Source; what is in memory already is viewed, not copied."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -29,6 +29,7 @@ from dkernel.data.encoding import Encoding, TableCounts
 from dkernel.data.encoding.text_values import parse_formats
 from dkernel.data.file_schema import ReadOptions
 from dkernel.data.object_columns import object_columns
+from dkernel.data.refused_columns import collect_refusals
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
@@ -108,7 +109,7 @@ def from_arrays(
             dates=dates,
             formats=parse_formats(formats),
         )
-        rows, encoding, notes, parts = _encode(rows, names, request)
+        rows, encoding, notes, parts = collect_refusals(partial(_encode, rows, names, request))
     settled = objects or asked != "auto" or isinstance(columns, RangeNames) or hasattr(rows.X, "tocsr")
     types = [] if settled else list(map(arrow_type, column_dtypes(rows.X)))
     whole = [kind is not None and column_type(kind) == INT for kind in types]
@@ -126,12 +127,19 @@ def from_arrays(
 
 
 def _encode(
-    rows: GivenRows, names: Sequence[str] | None, request: ReadOptions
+    rows: GivenRows, names: Sequence[str] | None, request: ReadOptions, refused: Set[str] = frozenset()
 ) -> tuple[GivenRows, Encoding | None, dict[str, str], Sequence[Part]]:
-    """The rows, the encoding of their columns, notes about it, and the parts that it was learned from, if it was."""
+    """The rows, the encoding of their columns, notes about it, and the parts that it was learned from, if it was.
+
+    Columns in `refused` are left out.
+    """
     if not (hasattr(rows.X, "dtypes") or are_numbers(rows.X.dtype)):
         return rows, None, {}, ()
     names = check_names(names, int(rows.X.shape[1]))
+    if refused:
+        kept = [j for j, name in enumerate(names) if name not in refused]
+        rows = replace(rows, X=rows.X.iloc[:, kept] if hasattr(rows.X, "iloc") else rows.X[:, kept])
+        names = [names[j] for j in kept]
     if request.encoding is not None:
         return rows, request.encoding, {}, ()
     request = replace(request, holes=request.holes or (request.missing != "error" and has_missing(rows.X)))
