@@ -13,31 +13,25 @@ LOOKS = re.compile(r"dtype\)?\.kind$|^pa\.types\.is_|issubdtype|\.api\.types")
 ROOMS = ("data", "estimators", "cli")
 
 GATE = {
-    "data/column_types.py": {"", "is_bytes", "column_type", "arrow_type", "label_type", "has_more_digits"},
+    "data/column_types.py": {"", "arrow_type", "has_more_digits", "is_bytes", "value_type"},
 }
 """Decide what a column is."""
 
 LAYOUT = {
-    "data/arrow.py": {"look_up"},  # categories without their codes
-    "data/block.py": {"as_label", "as_weight", "as_whole_label", "is_missing", "_as_targets"},  # arrays of labels
-    "data/collections/object_arrays.py": {"find_kinds"},  # arrays of objects
-    "data/collections/tables.py": {"as_rows", "column_kinds", "has_missing", "_from_objects"},  # objects, codes, NaN
+    "data/arrow.py": {"_whole_steps", "find_zone"},  # units and zones of times
+    "data/block.py": {"as_label", "as_whole_label", "is_missing", "_as_targets"},  # arrays of labels
+    "data/collections/tables.py": {"as_rows", "column_kinds", "_from_objects"},  # objects, codes
     "data/encoding/columns.py": {"NumberColumn.fill"},  # which values are NaN
-    "data/encoding/counts.py": {"NumberCount.of", "TableCounts.of"},  # NaN; labels that have means
+    "data/encoding/counts.py": {"NumberCount.of"},  # which values are NaN
     "data/encoding/encoding.py": {"Encoding._fill"},  # which values are NaN
-    "data/encoding/label_means.py": {"LabelPart.of", "_copies_of_rows", "has_weight"},  # labels that have means
-    "data/encoding/tables.py": {"_whole_steps", "column_numbers", "find_zone"},  # units and zones of times
     "data/encoding/words.py": {"_words_by_type"},  # spelling of a value
-    "data/readers/array_file.py": {"_is_neutral"},  # fill values
-    "data/readers/arrow_tables.py": {"_plain", "bytes_in", "common_type"},  # categories without their codes, scales
+    "data/readers/array_file.py": {"_in_unit"},  # units of times
     "data/readers/folder_keys.py": {"_features"},  # dtype of the block
-    "data/readers/parquet.py": {"_read_pandas_metadata"},  # columns that are stored as codes
-    "data/rejected_rows.py": {"find_bad_values", "find_largest"},  # which values are finite
+    "data/readers/parquet.py": {"_read_pandas_metadata", "_write_shares"},  # columns that are stored as codes
+    "data/rejected_rows.py": {"find_bad_values"},  # which values are finite
     "data/source.py": {"_take_part"},  # texts of any width
-    "data/writers/csv.py": {"_csv_can_hold", "_plain"},  # what a format holds
-    "data/writers/format.py": {"is_number_type", "is_text"},  # what a format holds
-    "data/writers/formats.py": {"Npy.check", "Zarr.check"},  # what a format holds
-    "estimators/conformal.py": {"_check_rows"},  # which values are finite
+    "data/writers/formats.py": {"Parquet.stage"},  # columns that are stored as codes
+    "estimators/conformal.py": {"collect_conformal"},  # which values are finite
     "estimators/validation.py": {"as_plain", "parse_categorical"},  # labels of objects; masks and positions
 }
 """Look at how values are stored, once it is known what they are."""
