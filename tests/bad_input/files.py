@@ -14,9 +14,9 @@ from dkernel.errors import DataError
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import train
-from tests.bad_input.data import NAMES, ROWS, Make, arrays, frame, one, text, three, write
+from tests.bad_input.data import NAMES, ROWS, Make, frame, text, three, write
 from tests.bad_input.doors import Doors
-from tests.bad_input.table import BOTH, HANDLED, REFUSED, entries_of
+from tests.bad_input.table import BOTH, REFUSED, entries_of
 
 bad = entries_of("files")
 LABEL_OF_NPY = ["--task", "classify", "--label", "3"]
@@ -74,20 +74,6 @@ def zero_bytes(at: Doors) -> None:
     assert "0.csv: the file is empty (0 bytes). It is left out" in at.said + str([each.message for each in told])
 
 
-@bad("quoted newline at the edge of a block", HANDLED, "the row is one row, wherever the file is divided")
-def quoted_newline(at: Doors) -> None:
-    rows = "a,label\n" + "".join(f'{i % 7},"in\n{"n" * (i % 5)}"\n{i % 5},out\n' for i in range(40))
-    path = at.place / "q.csv"
-    path.write_text(rows)
-    expected = pd.read_csv(path)
-    for scan_bytes in (1, 7, 8, 9, 64, 4096):
-        source = open_source(path, label="label", scan_bytes=scan_bytes)
-        blocks = [block for unit in source.units for block in unit.task.compute(scheduler="sync")]
-        assert np.concatenate([block.y for block in blocks]).tolist() == expected["label"].tolist()
-        assert np.concatenate([block.X[:, 0] for block in blocks]).tolist() == expected["a"].tolist()
-    assert at.trains(text(rows), "--solver", "psgd").facts["rows"] == 80
-
-
 @bad("row with too few or too many values", REFUSED, "file and row are named", rejects=True)
 def ragged(at: Doors) -> None:
     good = frame().to_csv(index=False)
@@ -96,14 +82,6 @@ def ragged(at: Doors) -> None:
         at.train_refuses(make, f"x.csv, row {ROWS + 1}: {n} values where the header has 4")
         at.score_refuses(make, "x.csv, ", f"{n} values")
         at.score_rejects(make, ROWS, "x.csv", row)
-
-
-@bad("byte order mark", HANDLED, "that of UTF-8 is no part of the first name")
-def mark(at: Doors) -> None:
-    plain = frame().to_csv(index=False)
-    model = at.trains(text(plain.encode("utf-8-sig")))
-    assert model.columns == tuple(NAMES)
-    np.testing.assert_array_equal(model.coef, at.trains(text(plain)).coef)
 
 
 @bad("UTF-16", BOTH, "the file is named; `--encoding utf-16` reads it")
@@ -122,54 +100,6 @@ def latin(at: Doors) -> None:
     at.train_refuses(text(data.to_csv(index=False).encode("latin-1")), "x.csv, row 201, column", "not UTF-8")
     header = data.rename(columns={"a": "ä"}).to_csv(index=False).encode("latin-1")
     at.train_refuses(text(header), "x.csv: the header is not UTF-8")
-
-
-@bad("CRLF", HANDLED, "line ends of either kind")
-def crlf(at: Doors) -> None:
-    plain = frame().to_csv(index=False, lineterminator="\n")
-    found, same = at.trains(text(plain.replace("\n", "\r\n"))), at.trains(text(plain))
-    np.testing.assert_array_equal(found.coef, same.coef)
-    assert found.classes.tolist() == ["in", "out"]
-
-
-@bad("type that changes late in a CSV", REFUSED, "file, row and column are named; whole numbers may become fractions")
-def late_type(at: Doors) -> None:
-    data = frame().assign(b=1).astype({"b": object})
-    data.loc[ROWS - 1, "b"] = "late"
-    at.train_refuses(one(data, ".csv"), f"x.csv, row {ROWS}, column 'b': 'late'")
-    numbers = frame().assign(label=lambda f: (f["label"] == "in").astype(int)).astype({"label": object})
-    numbers.loc[ROWS - 1, "label"] = "late"
-    path = at.place / "late.csv"
-    numbers.to_csv(path, index=False)
-    with pytest.raises(DataError, match=f"late.csv, row {ROWS}, column 'label': 'late'"):
-        open_source(path, label="label", scan_bytes=256)
-
-
-@bad("svmlight from 0 or from 1", BOTH, "decided once from all files; what does not fit that is refused")
-def base(at: Doors) -> None:
-    lines = "".join(f"{i % 2} 1:{i % 7} 3:{i % 3 + 1}\n" for i in range(80))
-    model = at.trains(text(lines, "x.svm"))
-    assert model.columns == ("1", "2", "3")
-    assert at.trains(text(lines.replace("1:", "0:"), "x.svm")).columns == ("0", "1", "2", "3")
-    at.score_refuses(text("1 0:1 3:1\n", "x.svm", "--exclude", "label"), "x.svm", evaluate=False)
-
-
-@bad("svmlight index past the model's", BOTH, "refused with its column; `--allow-extra` passes over it")
-def past(at: Doors) -> None:
-    lines = "".join(f"{i % 2} 1:{i % 7} 2:{i % 3 + 1}\n" for i in range(80))
-    at.trains(text(lines, "x.svm"))
-    at.model = at.place / "out" / "m"
-    at.score_refuses(text(lines + "1 9:1\n", "x.svm"), "x.svm", "'9'", evaluate=False)
-    assert len(at.scores(text(lines + "1 9:1\n", "x.svm"), "--allow-extra")) == 81
-
-
-@bad("svmlight indices out of order", BOTH, "read as they are meant; an index twice in a row is refused")
-def unsorted(at: Doors) -> None:
-    lines = [(i % 2, i % 7, i % 3 + 1) for i in range(80)]
-    sorted_ = at.trains(text("".join(f"{y} 1:{a} 2:{b}\n" for y, a, b in lines), "x.svm"))
-    found = at.trains(text("".join(f"{y} 2:{b} 1:{a}\n" for y, a, b in lines), "x.svm"))
-    np.testing.assert_array_equal(found.coef, sorted_.coef)
-    at.train_refuses(text("1 1:1\n0 1:1 2:1 1:3\n", "x.svm"), "x.svm, row 2: ", "the index 1 occurs twice")
 
 
 @bad("Zarr chunk that is not there", BOTH, "Zarr's own rule: it is full of the fill value; a damaged one is refused")
@@ -269,16 +199,6 @@ def objects(at: Doors) -> None:
 
     at.train_refuses(make, "x.npy", "objects")
     assert not ran.exists()
-
-
-@bad("fractions with a comma in a CSV", BOTH, "read where the delimiter is another and no number has a point")
-def decimal_commas(at: Doors) -> None:
-    data = frame().assign(label=np.linspace(-1.5, 2.5, 300))
-    lines = data.to_csv(index=False, sep=";", decimal=",")
-    found, plain = at.trains(text(lines)), at.trains(one(data, ".csv"))
-    np.testing.assert_array_equal(found.predict(arrays()[0]), plain.predict(arrays()[0]))
-    wrong = lines.replace(",", ".", 1).replace("\n", "\n1.5;1,5;1,5;1,5\n", 40)
-    at.train_refuses(text(wrong, "x.csv", "--label", "label"), "column 'a'", "'1.5'")
 
 
 @bad("quotes with a backslash in a CSV", REFUSED, "the row is named, and how Spark writes CSV")

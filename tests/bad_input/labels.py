@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from tests.bad_input.data import NAMES, ROWS, Make, arrays, frame, one, three
+from tests.bad_input.data import NAMES, ROWS, arrays, frame, one, three
 from tests.bad_input.doors import Doors, lazy, learns
 from tests.bad_input.table import BOTH, HANDLED, entries_of
 
@@ -88,36 +88,6 @@ def blanks(at: Doors) -> None:
         assert set(at.scores(one(data, suffix), model="m")["label"]) <= set(names)
     X, _ = arrays()
     assert at.fits(X, names[np.arange(400) % 4]).classes_.tolist() == sorted(names)
-
-
-@bad(
-    "different texts of one number",
-    HANDLED,
-    "007 and 7 are two classes; so are 1.50 and 1.5 where classes are asked for. A regression takes the numbers",
-)
-def texts_of_numbers(at: Doors) -> None:
-    data = frame().assign(label=np.array(["007", "7", "12"])[np.arange(ROWS) % 3])
-    assert at.trains(one(data, ".csv")).classes.tolist() == ["007", "12", "7"]
-    assert set(at.scores(one(data, ".csv"), model="m")["label"]) <= {"007", "12", "7", 7, 12}
-    assert at.trains(one(data, ".csv", "--task", "regress")).classes is None
-
-
-@bad(
-    "whole floats in one file, integers in others",
-    BOTH,
-    "whole numbers, as one missing label makes floats of them; a fraction is refused with its row",
-)
-def whole_floats(at: Doors) -> None:
-    def make(value: float) -> Make:
-        def spoil(frames: list[pd.DataFrame]) -> None:
-            for data in frames:
-                data["label"] = (data["label"] == "in").astype(int)
-            frames[0]["label"] *= value
-
-        return three(".parquet", spoil)
-
-    assert at.trains(make(1.0)).classes.tolist() == [0, 1]
-    at.train_refuses(make(0.5), "part-0.parquet, row ", "the label is 0.5", "--task regress")
 
 
 @bad("class of one row", HANDLED, "it is a class, learned from its one row or, held out, from none")

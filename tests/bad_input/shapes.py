@@ -16,14 +16,6 @@ from tests.bad_input.table import BOTH, HANDLED, REFUSED, entries_of
 bad = entries_of("shape")
 
 
-@bad("X and y of other lengths", REFUSED, "both lengths are named")
-def lengths(at: Doors) -> None:
-    X, y = arrays()
-    at.fit_refuses(r"X has 400 rows, but y has 399|inconsistent", X, y[:-1])
-    said = r"X has 400 rows, but weight has 401|sample_weight\.shape|inconsistent"
-    at.fit_refuses(said, X, y, np.ones(401), kinds=("numpy", "pandas", "dask"))
-
-
 @bad("X and y in other chunks", HANDLED, "y is rechunked as X, which the log says")
 def chunks(at: Doors) -> None:
     X, y = arrays()

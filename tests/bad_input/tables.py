@@ -141,25 +141,9 @@ def unused(at: Doors) -> None:
     assert at.trains(arrow(s=column)).encoding.columns[-1].levels == ("x", "y")
 
 
-@bad("column named like an input of another", HANDLED, "names of inputs may be equal, columns may not")
-def named_alike(at: Doors) -> None:
-    data = with_column(s=words("x", "y")).rename(columns={"b": "s=x"})
-    found = at.trains(one(data))
-    assert found.encoding.names.count("s=x") == 2
-    assert len(at.scores(one(data), model="m")) == ROWS
-
-
 @bad("category named that is not there", REFUSED, "`--categorical` names the column that was meant")
 def not_there(at: Doors) -> None:
     at.train_refuses(one(frame(), ".parquet", "--categorical", "bb"), "has no feature 'bb', named by categorical")
-
-
-@bad("numbers with commas", BOTH, "'1,5' and '1,234' are refused with the remedies, or text that was named")
-def commas(at: Doors) -> None:
-    made = one(with_column(s=[f"{i},5" for i in range(ROWS)]), ".csv")
-    at.train_refuses(made, "column 's': numbers such as '100,5'. Add --formats 's=1234,5'. (Or --exclude s.)")
-    at.trains(made, "--categorical", "s")
-    assert "identifiers  s" in at.said
 
 
 @bad("word among dates", REFUSED, "file, row and column are named", rejects=True)
@@ -176,20 +160,6 @@ def word_among_dates(at: Doors) -> None:
     at.score_rejects(one(odd, ".csv"), ROWS - 1, "soon")
 
 
-@bad("dates far away", HANDLED, "years 1 to 9999 are seconds as others, in INT96 of Spark and Hive too")
-def far_dates(at: Doors) -> None:
-    far = np.where(np.arange(ROWS) % 2, "9999-12-31", "0001-01-01")
-    model = at.trains(one(with_column(s=far), ".csv"))
-    assert model.encoding.columns[-1].kind == "date"
-
-    def make(folder: Path) -> list[str]:
-        table = pa.Table.from_pandas(with_column(s=far.astype("datetime64[us]")), preserve_index=False)
-        pq.write_table(table, folder / "x.parquet", use_deprecated_int96_timestamps=True)
-        return [str(folder / "x.parquet")]
-
-    assert at.trains(make).encoding.columns[-1] == model.encoding.columns[-1]
-
-
 @bad("parts of a second beyond microseconds", HANDLED, "cut off in features; kept columns keep their text")
 def nanoseconds(at: Doors) -> None:
     times = [f"2024-03-01T10:00:{i % 60:02d}.123456789Z" for i in range(ROWS)]
@@ -198,27 +168,12 @@ def nanoseconds(at: Doors) -> None:
     assert at.scores(one(with_column(s=times), ".csv"), "--keep", "s", model="m")["s"].tolist() == times
 
 
-@bad("dates in several notations", REFUSED, "some with a zone, 24:00, 0000-00-00: the column is named")
-def several_notations(at: Doors) -> None:
-    for other in ("2024-01-01T10:00:00Z", "2024-01-01 24:00:00", "0000-00-00"):
-        data = with_column(s=np.where(np.arange(ROWS) % 2, "2024-01-01 10:00:00", other))
-        at.train_refuses(one(data, ".csv"), "column 's': dates such as", "write all as 2024-12-31", "--exclude s")
-
-
 @bad("lists in a column", REFUSED, "the column is named, with what to make of it")
 def nested(at: Doors) -> None:
     for value in ([1.0, 2.0], {"a": 1}):
         at.train_refuses(
             arrow(s=[value] * ROWS), "x.parquet, column 's': it holds values of another type", "make columns of"
         )
-
-
-@bad("bytes in a column", BOTH, "text where they are UTF-8, as Impala and Hive have it; else the row is named")
-def octets(at: Doors) -> None:
-    texts = words("x", "y")
-    model = at.trains(arrow(s=[text.encode() for text in texts]))
-    assert model.encoding == at.trains(arrow(s=texts)).encoding
-    at.train_refuses(arrow(s=[b"\xff"] * ROWS), "x.parquet, row 1, column 's': the bytes", "--exclude s")
 
 
 @bad("number in one file, text in another", REFUSED, "the file and the column are named")
@@ -279,16 +234,6 @@ def delimiters(at: Doors) -> None:
         np.testing.assert_array_equal(found.coef, plain.coef)
         given = at.trains(text(frame().to_csv(index=False, sep=sign)), "--delimiter", sign)
         np.testing.assert_array_equal(given.coef, plain.coef)
-
-
-@bad("folders of values", HANDLED, "year=2020/part.0.parquet: the key is a column, a category")
-def hive(at: Doors) -> None:
-    def make(folder: Path) -> list[str]:
-        with_column(year=words("2020", "2021")).to_parquet(folder / "h", partition_cols=["year"])
-        return [str(folder / "h")]
-
-    assert at.trains(make).encoding.kinds["year"] == "category"
-    assert len(at.scores(make, model="m")) == ROWS
 
 
 @bad("folder with folders of no values", REFUSED, "the folder inside is named, and a glob for its files")

@@ -24,9 +24,7 @@ TAKEN = {
     "integers beyond 64 bits": ([2**70 + 2**30 * i for i in range(N)], "number"),
     "some beyond 64 bits": ([2**70, None, 1, 2, 3, 4], "number"),
     "beyond 63 bits": ([2**63 + 2**20 * i for i in range(N)], "number"),
-    "bytes of text": ([b"a", b"\xc3\xa9"] * 3, "category"),
     "categories of bytes": (pd.Categorical([b"a", b"b"] * 3), "category"),
-    "Arrow's bytes": (pd.Series([b"a", b"b"] * 3, dtype=pd.ArrowDtype(pa.binary())), "category"),
 }
 REFUSED = {
     "integers beyond float64": [10**400] * N,
@@ -41,7 +39,6 @@ REFUSED = {
     "fractions": [fractions.Fraction(1, 3)] * N,
     "complex numbers": [1j] * N,
     "text and numbers": [1, "a"] * 3,
-    "lists": [[1]] * N,
     "dictionaries": [{"a": 1}] * N,
     "long durations": [dt.timedelta(999_999_999)] * N,
 }
