@@ -51,7 +51,12 @@ def test_a_kernel_that_no_alpha_of_the_sample_suits():
     np.testing.assert_allclose(machine.predict(X + 1), NUMBERS.mean(), rtol=0.1)
 
 
-@pytest.mark.parametrize("loss", ["quantile(0.5)", "epsilon_insensitive(0)"])
+def test_a_tiny_alpha_of_a_robust_loss():
+    machine = KernelRegressor("gaussian", gamma=1.0, loss="huber", alpha=0.0, local="none").fit(X, NUMBERS)
+    np.testing.assert_allclose(machine.predict(X), NUMBERS, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["quantile(0.5)", "epsilon_insensitive(0)", "huber(0.001)"])
 def test_an_alpha_that_leaves_too_few_digits_is_told(loss):
     machine = KernelRegressor("gaussian", gamma=1.0, loss=loss, alpha=0.0, local="none")
     with pytest.warns(ConvergenceWarning, match="was stopped after .*Give it a larger alpha"):
