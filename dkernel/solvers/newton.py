@@ -65,7 +65,8 @@ class Reached:
     ----------
     v : a and b, float64 (n + 1, outputs)
     steps : of the output that took the most
-    moved : weighted root mean square by which the last step was to move the scores, the largest of the outputs
+    moved : weighted root mean square by which the last step moved the scores, the largest of the outputs; where it was
+        to move them by more than 1, this
     """
 
     v: F64
@@ -108,27 +109,26 @@ class Newton:
         v = np.zeros((len(self.K) + 1, self.Y.shape[1])) if start is None else start.copy()
         Ka, steps = self.K @ v[:-1], 0
         moved, alone = np.full(v.shape[1], np.inf), np.full(v.shape[1], v.shape[1] == 1)
-        stuck = np.zeros(v.shape[1], dtype=bool)
-        while (moving := (moved > tolerance) & ~stuck).any() and steps < MOST_STEPS:
+        while (moving := moved > tolerance).any() and steps < MOST_STEPS:
             steps += 1
             some = replace(self, Y=self.Y[:, moving])  # outputs that are at their optima stay there
-            moved[moving], alone[moving], stuck[moving], v[:, moving], Ka[:, moving] = some._move(
+            moved[moving], alone[moving], v[:, moving], Ka[:, moving] = some._move(
                 moved[moving], alone[moving], v[:, moving], Ka[:, moving], alpha
             )
         return Reached(v, steps, float(moved.max()))
 
     def _move(
         self, moved: F64, alone: NDArray[np.bool_], v: F64, Ka: F64, alpha: float
-    ) -> tuple[F64, NDArray[np.bool_], NDArray[np.bool_], F64, F64]:
-        """One step: its length in the scores of each output, the outputs that are alone then or stuck, v, and K a."""
+    ) -> tuple[F64, NDArray[np.bool_], F64, F64]:
+        """One step: by how much it moved the scores of each output, the outputs that are alone then, v, and K a."""
         d, beta = self._step(v[:-1], Ka + v[-1], alpha, np.minimum(ROUGHLY, np.sqrt(moved)), alone)
         Kd, step = self.K @ d, np.vstack([d, beta])
         t = self._length(v, Ka, step, Kd, alpha)
-        # a short share of a long step is no arrival
-        far, stuck = np.sqrt(self._sums(self.w[:, None] * np.square(Kd + beta))), t == 0
+        full = np.sqrt(self._sums(self.w[:, None] * np.square(Kd + beta)))
+        far = np.where(full > 1, full, t * full)  # a small share of more than a deviation, or a margin, is no arrival
         if not self.loss.joint:
-            stuck, alone = stuck & alone, alone | (t < 1)
-        return far, alone, stuck, v + t * step, Ka + t * Kd
+            far, alone = np.where((t > 0) | alone, far, np.inf), alone | (t < 1)
+        return far, alone, v + t * step, Ka + t * Kd
 
     def _sums(self, each: F64) -> F64:
         """Sums over the rows of each output; over all outputs where the loss sees them together."""
