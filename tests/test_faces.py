@@ -95,7 +95,7 @@ REFUSED = {
     "another word": ("efort", "y", FIXED | {"loss": "efort"}),
     "another effort": ("much", "y", FIXED | {"effort": "much"}),
     "no seconds": ("is not valid", "y", FIXED | {"max_seconds": 0}),
-    "too few seconds": ("max_seconds is 0.5", "y", STEPS | {"n_components": 2800, "max_seconds": 0.5}),
+    "too few seconds": ("usual cores, beyond", "y", STEPS | {"n_components": 2800, "max_seconds": 0.5}),
     "too little room": ("max", "y", STEPS | {"local": "grids(n_grids=512)", "max_model_size": "10kB"}),
 }
 

@@ -209,9 +209,9 @@ class Plan:
         limit = self.recipe.max_seconds
         if limit is not None and self.most_seconds > limit:
             raise RecipeError(
-                f"The fit is predicted to take {self.most_seconds:,.1f} s on {CORES} usual cores and max_seconds "
-                f"is {limit:g}. Raise it to {ceil(self.most_seconds)}, or leave n_components, solver, passes and local "
-                "to choose."
+                f"The fit is predicted to take {self.most_seconds:,.1f} s on {CORES} usual cores, beyond "
+                f"max_seconds={limit:g}. Raise it to {ceil(self.most_seconds)}, or leave n_components, solver, passes "
+                "and local to choose."
             )
 
     def check_model(self) -> None:
