@@ -114,7 +114,7 @@ class _Size(click.ParamType):  # type: ignore[type-arg]
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if not re.fullmatch(r"\d+(\.\d+)? ?([kMGTP]i?B?|B)?", str(value), re.IGNORECASE):
+        if not re.fullmatch(r"\d+(\.\d+)?(e\+?\d+)? ?([kMGTP]i?B?|B)?", str(value), re.IGNORECASE):
             self.fail(f"{value!r} is not a size. A size looks like 2GiB, 500MB or 1000000.", param, ctx)
         return str(value)
 
