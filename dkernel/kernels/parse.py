@@ -128,6 +128,8 @@ class _Reader:
                 return self._chain(node)
             case ast.List(elts=elements) | ast.Tuple(elts=elements):
                 return tuple(self.read(element) for element in elements)
+            case ast.Name(id="auto" as word):  # a shell takes the quotes from gamma="auto"
+                return word
             case ast.Name(id=name):
                 return self._make(self._class(name), [], {})
             case ast.Call(func=ast.Name(id=name)):
