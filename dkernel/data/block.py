@@ -213,6 +213,9 @@ def targets_in(y: Any) -> int:
     return int(shape[1]) if len(shape) == 2 else 1
 
 
+_LABEL_NEEDED = "bool, integer, float or text is needed"
+
+
 def as_label(values: NDArray[Any], describe: RowDescriber, name: str) -> NDArray[Any]:
     """A label as bool, int64, float64 or fixed-width text; several targets, (rows, k), as float64.
 
@@ -242,7 +245,7 @@ def as_label(values: NDArray[Any], describe: RowDescriber, name: str) -> NDArray
         return numbers
     if kind in (TEXT, UNTYPED):
         return _label_of_objects(values.astype(object), describe, name)
-    raise DataError(f"The label {name!r} is of type {values.dtype}; bool, integer, float or text is needed.")
+    raise DataError(f"The label {name!r} is of type {values.dtype}; {_LABEL_NEEDED}.")
 
 
 def as_whole_label(values: NDArray[Any], describe: RowDescriber, name: str) -> NDArray[np.int64]:
@@ -291,6 +294,8 @@ def _label_of_objects(values: NDArray[Any], describe: RowDescriber, name: str) -
     if holds_lists(listed):
         raise DataError(f"The label {name!r} holds lists (from {describe(0)}); one value per row is needed.")
     kinds = sorted({type(v).__name__ for v in listed})
+    if len(kinds) == 1:
+        raise DataError(f"The label {name!r} holds {kinds[0]} values (from {describe(0)}); {_LABEL_NEEDED}.")
     raise DataError(f"The label {name!r} mixes {', '.join(kinds)} (from {describe(0)}); one type of label is needed.")
 
 
