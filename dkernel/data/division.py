@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dkernel.data.arrow import column_numbers, look_up, pick_rows
 from dkernel.data.block import Block
 from dkernel.data.column_types import NUMBERS, TEXT, column_type
-from dkernel.data.encoding.text_values import values_of_texts
+from dkernel.data.encoding.text_values import find_wrong_texts, values_of_texts
 from dkernel.data.group_words import group_words
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError
@@ -92,6 +92,11 @@ def times_in(table: pa.Table, column: str, form: str = "") -> NDArray[np.float64
     values = look_up(table.column(column))
     kind = column_type(values.type)
     if kind == TEXT or (form and kind in NUMBERS):
+        if not form and (wrong := find_wrong_texts(values, form)):
+            raise DataError(
+                f"The column {column!r} divides the rows by time, and {min(wrong.items())[1]}: every row needs one. "
+                "Change formats, or use another column."
+            )
         values = values_of_texts(values, column, "the rows, row {} of a block".format, form)
     times = column_numbers(values).astype(np.float64)
     if np.isnan(times).any():

@@ -97,7 +97,8 @@ def _count_classes(model: Model, new: Block) -> dict[Any, float]:
     if model.classes is None:
         return {}
     assert new.y is not None
-    codes = Targets(model.classes, model.recipe.positive).codes(new.y)
+    # a sample of the rows has an order of its own
+    codes = Targets(model.classes, model.recipe.positive).codes(new.y, lambda _: "the new rows")
     totals = np.bincount(codes, new.weight, minlength=len(model.classes)) + model.facts["counts"]
     return dict(zip(model.classes.tolist(), totals.tolist(), strict=True))
 
