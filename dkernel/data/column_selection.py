@@ -172,7 +172,8 @@ def _by_number(table: FileSchema, request: ReadOptions) -> ReadOptions:
 def _check_named(table: FileSchema, request: ReadOptions, anywhere: Set[str]) -> None:
     """Refuse names that the first file lacks, and excluded columns that all files lack."""
     asked = [("label", request.label), ("weight", request.weight)]
-    asked += [("exclude", n) for n in request.exclude if n not in anywhere] + [("keep", n) for n in request.keep]
+    keep = "keep" if request.columns else "keep or holdout_by"  # a fit keeps the column that divides its rows
+    asked += [("exclude", n) for n in request.exclude if n not in anywhere] + [(keep, n) for n in request.keep]
     names = list(table.kinds)
     for option, name in asked:
         if name is not None and name not in table.kinds:

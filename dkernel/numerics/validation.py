@@ -137,6 +137,8 @@ def quote_name(name: Any) -> str:
     >>> print(quote_name("\u00e9"), quote_name("e\u0301"))
     'é' 'e\\u0301'
     """
+    if isinstance(name, str) and len(name) > 200:
+        name = f"{name[:200]}..."
     return repr(name) if unicodedata.is_normalized("NFC", str(name)) else ascii(name)
 
 

@@ -63,8 +63,10 @@ def _header(file: File, request: ReadOptions) -> Header:
                 "save a spreadsheet as CSV."
             )
         if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4]:
+            width = 32 if data[:4] in (b"\xff\xfe\0\0", b"\0\0\xfe\xff") or b"\0\0\0" in data[:4] else 16
             raise DataError(
-                f"{file.name}: the file is in UTF-16 or is not text. Give --encoding utf-16, or save the file as UTF-8."
+                f"{file.name}: the file is in UTF-{width} or is not text. Give --encoding utf-{width}, or save the "
+                "file as UTF-8."
             )
         skip = len(_BOM) if data.startswith(_BOM) else 0
         final = len(data) < size
