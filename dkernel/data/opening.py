@@ -224,11 +224,13 @@ def _open(
 ) -> tuple[Source, bool]:
     """The rows of these files, and whether some of their columns are no numbers."""
     files, (tables, chosen), bad = _usable(files, partial(look, request=request), bad, max_bad_files)
-    if request.dtype == "auto":
-        chosen = replace(chosen, dtype="float64")  # to count in, until all rows say which
     rejected = None
+    if request.dtype == "auto":
+        chosen = replace(chosen, dtype="float32")  # in which no number may be too large
     if request.max_bad_rows:
         tables, rejected = without_bad_rows(tables, chosen, request)
+    if request.dtype == "auto":
+        chosen = replace(chosen, dtype="float64")  # to count in, until all rows say which
     tables = with_numbers(tables, chosen, request)
     chosen, notes = _with_encoding(tables, chosen, request)
     notes |= _note_hidden(tables[0], request)
