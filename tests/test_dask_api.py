@@ -26,7 +26,7 @@ IMPORTED = {
 CLIENT = {
     "asynchronous", "close", "cluster", "compute", "current",
     "dashboard_link", "gather", "map", "nbytes", "nthreads", "persist",
-    "retry", "run",
+    "retry", "run", "wait_for_workers",
     "run_on_scheduler", "scheduler", "scheduler_info", "status", "submit", "who_has",
 }  # fmt: skip
 FUTURE = {"add_done_callback", "done", "exception", "key", "release", "result", "status"}

@@ -70,18 +70,23 @@ def encoded_kinds(
 
 
 def find_wide_columns(
-    types: Sequence[Sequence[pa.DataType | None]], whole: Sequence[bool], encoding: Encoding | None
+    names: Sequence[str],
+    types: Sequence[Sequence[pa.DataType | None]],
+    whole: Sequence[bool],
+    encoding: Encoding | None,
 ) -> dict[int, bool]:
     """The positions of the numbers that float32 may not hold, each with True where they are whole.
 
     Parameters
     ----------
+    names : of the columns that are read, all or some of those of the encoding
     types : of each column those of its parts, as of `has_more_digits`
     whole : True for each column whose values are whole
     """
     at: Sequence[int | None] = range(len(types))
     if encoding is not None:
-        at = [encoding.positions[c.name].start if c.kind == "number" else None for c in encoding.columns]
+        numbers = {column.name for column in encoding.columns if column.kind == "number"}
+        at = [encoding.positions[name].start if name in numbers else None for name in names]
     found = zip(at, types, whole, strict=True)
     return {j: is_whole for j, parts, is_whole in found if j is not None and any(map(has_more_digits, parts))}
 

@@ -359,7 +359,7 @@ def _wide_columns(tables: Sequence[FileSchema], columns: ReadColumns) -> dict[in
     by_name = list(zip(columns.features, there, strict=True))
     types = [[table.types.get(name) for table in some] for name, some in by_name]
     whole = [all(table.kinds[name] in (BOOL, INT, EMPTY) for table in some) for name, some in by_name]
-    return find_wide_columns(types, whole, columns.encoding)
+    return find_wide_columns(columns.features, types, whole, columns.encoding)
 
 
 def _source(

@@ -83,7 +83,7 @@ class _BoxedProgram:
         """Shares of the primal: its gap to the dual, and what that would be without rounding.
 
         Where nothing is to be paid, as for targets that all lie within epsilon of one number, the primal goes to 0 and
-        no gap is a small share of it: it then is one of what rounding makes of targets of deviation 1.
+        no gap is a small share of it: it then is one of what half of the digits of targets of deviation 1 cost.
 
         The gap is an upper bound of what is still to be gained, but for a misfit of Σ β.
         """
@@ -93,7 +93,7 @@ class _BoxedProgram:
         # The costs of the origin are those of a quantile's lower bound: β⁰ y.
         dual = -norm / 2 - float((self.cost * self.x).sum()) + float(self.origin @ self.y)
         barriers = float((self.x * self.z + self.slack * self.t).sum())
-        size = max(abs(primal), len(self.y) * float(np.finfo(np.float64).eps))
+        size = max(abs(primal), len(self.y) * float(np.sqrt(np.finfo(np.float64).eps)))
         return abs(primal - dual) / size + abs(float(self.beta.sum())) / len(self.y), barriers / size
 
     def _step(self) -> float:

@@ -73,8 +73,8 @@ def conformalize(at: Doors) -> None:
     machine = KernelRegressor(**SMALL).fit(X, y * 1.0)
     for words, more in {
         "y has 299": {"y": y[1:] * 1.0},
-        "no finite number": {"y": np.where(y, np.nan, 1.0)},
-        "below 0": {"y": y * 1.0, "sample_weight": -np.ones(ROWS)},
+        "the label is nan": {"y": np.where(y, np.nan, 1.0)},
+        "not negative": {"y": y * 1.0, "sample_weight": -np.ones(ROWS)},
         "groups has 299": {"y": y * 1.0, "groups": SITES[1:]},
         "missing value": {"y": y * 1.0, "groups": np.array([None, *SITES[1:]], dtype=object)},
         "of one type": {"y": y * 1.0, "groups": np.array([1, *SITES[1:]], dtype=object)},

@@ -33,8 +33,11 @@ from dkernel.errors import DKernelError
 from dkernel.model.model_file import compute_digest
 from tests.combinations import examples
 
-# Values that no row of the training had are told by some doors while they answer, by others with the answers.
-pytestmark = pytest.mark.filterwarnings("ignore::dkernel.errors.UnknownCategoriesWarning")
+# What no row of the training had is told by some doors while they answer, by others with the answers.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::dkernel.errors.UnknownCategoriesWarning"),
+    pytest.mark.filterwarnings("ignore::dkernel.errors.DriftWarning"),
+]
 
 N = 48
 MOMENT = dt.datetime(2024, 2, 28, 23, 30)
