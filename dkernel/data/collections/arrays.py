@@ -113,7 +113,11 @@ def from_arrays(
     settled = objects or asked != "auto" or isinstance(columns, RangeNames) or hasattr(rows.X, "tocsr")
     types = [] if settled else list(map(arrow_type, column_dtypes(rows.X)))
     whole = [kind is not None and column_type(kind) == INT for kind in types]
-    wide = {} if settled else find_wide_columns(names or (), [[kind] for kind in types], whole, encoding)
+    wide = (
+        {}
+        if settled
+        else find_wide_columns(check_names(names, len(types)), [[kind] for kind in types], whole, encoding)
+    )
     return replace(
         rows.source(Layout(names or (), dtype, objects), encoding, parts),
         wide=wide,
