@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from dkernel.data.encoding import Encoding
 from dkernel.data.schema import ColumnSchema, make_schema
-from dkernel.data.writers.atomic import explain_os_errors
 from dkernel.errors import ModelFileError
 from dkernel.features import Scaling, map_from
 from dkernel.kernels import Kernel, Selection
@@ -112,8 +111,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> str:
                 f"function has none: say dkernel.register({own if own.isidentifier() else 'own'!r}, function) before "
                 "the fit."
             )
-    with explain_os_errors(str(path)):
-        return write_tensors(path, _to_document(model), _collect_arrays(model))
+    return write_tensors(path, _to_document(model), _collect_arrays(model))
 
 
 def compute_digest(model: Model) -> str:
