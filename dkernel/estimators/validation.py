@@ -193,8 +193,7 @@ def as_plain(y: Any, classes: bool = True) -> Any:
     refuse_masked("y", y)
     with refusals():
         values = np.asarray(y)
-    text = values.ndim != 1 or (len(values) and isinstance(values[0], str))
-    if values.dtype.kind != "c" and (not classes or values.dtype.kind not in "OS" or text):
+    if not classes or values.dtype.kind not in "OS" or values.ndim != 1 or (len(values) and isinstance(values[0], str)):
         return y
     values = as_label(values, "y, row {}".format, str(getattr(y, "name", None) or "y"))
     return type(y)(values, y.index, name=y.name) if hasattr(y, "iloc") else values
