@@ -7,10 +7,11 @@ share; so the parts, and the bits, are the same.
 
 import json
 import os
-import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from itertools import chain
+from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOpti
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import bytes_in, raw_of_table, rows_without_text, texts_with_form
 from dkernel.data.rejected_rows import RejectedRow
+from dkernel.data.writers.atomic import replacing
 from dkernel.errors import DataError
 from dkernel.numerics.validation import RowDescriber
 
@@ -168,26 +170,23 @@ def _shares(group: pq.RowGroupMetaData) -> list[int]:
 def store_shares(file: File, folder: str) -> str:
     """The path of a copy in which each share is a row group; "" where none can be made. Runs on a worker."""
     target = os.path.join(folder, f"{file.key('shares')}.parquet")
-    staged = f"{target}.{uuid.uuid4().hex}.part"
-    try:
-        if not os.path.exists(target):
-            with _open(file, whole=False) as opened:
-                if _int96_in(opened):  # whose nanoseconds a copy would not have
-                    return ""
-                _write_shares(opened, staged)
-            os.replace(staged, target)
+    if os.path.exists(target):
         return target
+    try:
+        with _open(file, whole=False) as opened:
+            if _int96_in(opened):  # whose nanoseconds a copy would not have
+                return ""
+            with replacing(Path(target), durable=False) as out:
+                _write_shares(opened, out)
     except (OSError, DataError, pa.ArrowException):
         return ""
-    finally:
-        with suppress(FileNotFoundError):
-            os.remove(staged)
+    return target
 
 
-def _write_shares(opened: pq.ParquetFile, path: str) -> None:
+def _write_shares(opened: pq.ParquetFile, out: BinaryIO) -> None:
     schema = opened.schema_arrow
     words = [field.name for field in schema if not pa.types.is_floating(field.type)]
-    with pq.ParquetWriter(path, schema, use_dictionary=words, write_statistics=False) as writer:
+    with pq.ParquetWriter(out, schema, use_dictionary=words, write_statistics=False) as writer:
         for i in range(opened.num_row_groups):
             rows = max(1, _shares(opened.metadata.row_group(i))[0])
             batches = opened.iter_batches(-(-rows // _BATCHES), [i], use_threads=False)
