@@ -92,12 +92,16 @@ def times_in(table: pa.Table, column: str, form: str = "") -> NDArray[np.float64
     values = look_up(table.column(column))
     kind = column_type(values.type)
     if kind == TEXT or (form and kind in NUMBERS):
-        if not form and (wrong := find_wrong_texts(values, form)):
+        texts = values
+        try:
+            values = values_of_texts(texts, column, "the rows, row {} of a block".format, form)
+        except DataError:
+            if form:
+                raise
             raise DataError(
-                f"The column {column!r} divides the rows by time, and {min(wrong.items())[1]}: every row needs one. "
-                "Change formats, or use another column."
-            )
-        values = values_of_texts(values, column, "the rows, row {} of a block".format, form)
+                f"The column {column!r} divides the rows by time, and {min(find_wrong_texts(texts, form).items())[1]}: "
+                "every row needs one. Change formats, or use another column."
+            ) from None
     times = column_numbers(values).astype(np.float64)
     if np.isnan(times).any():
         raise DataError(f"The column {column!r} divides the rows and has a missing value: every row needs one.")
