@@ -111,13 +111,7 @@ def from_arrays(
         )
         rows, encoding, notes, parts = collect_refusals(partial(_encode, rows, names, request))
     settled = objects or asked != "auto" or isinstance(columns, RangeNames) or hasattr(rows.X, "tocsr")
-    types = [] if settled else list(map(arrow_type, column_dtypes(rows.X)))
-    whole = [kind is not None and column_type(kind) == INT for kind in types]
-    wide = (
-        {}
-        if settled
-        else find_wide_columns(check_names(names, len(types)), [[kind] for kind in types], whole, encoding)
-    )
+    wide = {} if settled else _wide_columns(rows.X, names, encoding)
     return replace(
         rows.source(Layout(names or (), dtype, objects), encoding, parts),
         wide=wide,
@@ -128,6 +122,13 @@ def from_arrays(
         notes=notes,
         filled=None if missing == "error" or encoding is not None else partial(from_arrays, **again),
     )
+
+
+def _wide_columns(X: Any, names: Sequence[str] | None, encoding: Encoding | None) -> dict[int, bool]:
+    """The positions of the numbers that float32 may not hold, each with True where they are whole."""
+    types = list(map(arrow_type, column_dtypes(X)))
+    whole = [kind is not None and column_type(kind) == INT for kind in types]
+    return find_wide_columns(check_names(names, len(types)), [[kind] for kind in types], whole, encoding)
 
 
 def _encode(
