@@ -238,6 +238,18 @@ def test_a_failed_run_without_finished_parts_leaves_nothing(place):
     assert siblings(place) == set()
 
 
+def test_a_part_that_is_finished_while_bad_data_are_discarded_goes_too(path):
+    with Destination(path).stage(JOB) as staging:
+        staging.part_writer(0, 5).write(tables(path)[:1])
+        late = {name: staging.store.read(name) for name in staging.store.names() if name.startswith("part-")}
+        staging.discard()
+        Path(staging.store.where).mkdir()  # as if it had not been empty yet
+        for name, content in late.items():
+            staging.store.write(name, content)
+    assert late
+    assert siblings(path) == set()
+
+
 def test_stale_staging_of_another_job_does_not_block_and_goes(path):
     with pytest.raises(KeyboardInterrupt):
         write(path, OTHER, skip=(3,))

@@ -245,6 +245,7 @@ class Staging:
     def __init__(self, destination: Destination, job: Mapping[str, str]) -> None:
         self.destination, self.job = destination, dict(job)
         self.store = destination.staging(job)
+        self._keeps_parts = True
 
     @contextmanager
     def lock(self) -> Iterator["Staging"]:
@@ -265,8 +266,8 @@ class Staging:
             yield self
         finally:
             # Finished parts stay for a rerun; nothing else is left on the disk.
-            if not any(OutputPart.of_name(name, 0) for name in self.store.names()):
-                self.discard()
+            if not (self._keeps_parts and any(OutputPart.of_name(name, 0) for name in self.store.names())):
+                self.store.remove_all()
             os.close(lock)
 
     def _busy(self, which: str) -> ClusterError:
@@ -276,7 +277,11 @@ class Staging:
         )
 
     def discard(self) -> None:
-        """Remove all of it: bad data are mended by other data, which are another job, so no job would come back."""
+        """Remove all of it: bad data are mended by other data, which are another job, so no job would come back.
+
+        A worker may finish a part meanwhile: it is removed at the end.
+        """
+        self._keeps_parts = False
         self.store.remove_all()
 
     def part_writer(self, index: int, rows: int) -> PartWriter:
