@@ -22,7 +22,7 @@ from dkernel.estimators.parameters import (
     Seed,
 )
 from dkernel.estimators.prediction import log_probability_block, probability_block, score_block
-from dkernel.estimators.validation import as_plain
+from dkernel.estimators.validation import as_plain, check_weight
 from dkernel.losses.losses import LOSSES
 from dkernel.model.model import Model
 
@@ -244,4 +244,4 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         y, positive = as_plain(y), self.model_.recipe.positive
         if positive is not None and np.asarray(y).dtype != bool:  # the model tells this label from the rest
             y = np.asarray(y) == positive
-        return float(super().score(X, y, sample_weight))
+        return float(super().score(X, y, check_weight(sample_weight, X)))

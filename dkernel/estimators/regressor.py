@@ -10,7 +10,7 @@ from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.conformal import intervals
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import Callbacks, DateFormat, FolderPath, KernelLike, LandmarksLike, Local, Seed
-from dkernel.estimators.validation import as_plain
+from dkernel.estimators.validation import as_plain, check_weight
 from dkernel.model.model import Model
 
 
@@ -189,7 +189,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         """
         if is_dask(X) or is_stream(X):
             return self._figure("r2", X, y, sample_weight)
-        return float(super().score(X, as_plain(y, classes=False), sample_weight))
+        return float(super().score(X, as_plain(y, classes=False), check_weight(sample_weight, X)))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -15,6 +15,7 @@ from dkernel.data import Source, from_arrays, open_source
 from dkernel.data.block import as_label, holds_lists, is_missing, refuse_masked, targets_in
 from dkernel.data.collections.dask_arrays import dense, is_dask, refuse_parts, unwrap
 from dkernel.data.collections.tables import as_rows, holds_objects
+from dkernel.data.column_types import are_numbers
 from dkernel.data.encoded_columns import reading_arguments
 from dkernel.data.encoding import Encoding
 from dkernel.errors import DataError, RecipeError
@@ -137,7 +138,7 @@ def make_source(
     if "missing" in encode:
         encode["categorical"] = parse_categorical(estimator.categorical_features, as_rows(X, objects=objects))
     X = check_table(estimator, X, fitting=fitting, least=least if fitting else 1, objects=objects)
-    source = from_arrays(X, label, _weight(sample_weight, X, least < 2), dtype=dtype, kernel=kernel, **encode)
+    source = from_arrays(X, label, check_weight(sample_weight, X, least < 2), dtype=dtype, kernel=kernel, **encode)
     _check_targets(estimator, source)
     return source
 
@@ -246,13 +247,17 @@ def _refuse_missing(y: Any) -> None:
         raise DataError(f"Input y contains NaN: row {missing[0]} has no label{more}. Fill or remove these rows.")
 
 
-def _weight(sample_weight: Any, X: Any, zeros: bool) -> Any:
-    """The weights, checked; with `zeros` all of them may be 0."""
+def check_weight(sample_weight: Any, X: Any, zeros: bool = False) -> Any:
+    """The weights of the rows X, checked; with `zeros` all of them may be 0."""
+    sample_weight = unwrap(sample_weight)
     if sample_weight is None or is_dask(sample_weight) or is_dask(X):
         return sample_weight
     refuse_masked("sample_weight", sample_weight)
     with refusals():
-        if zeros and not (given := np.asarray(sample_weight)).any():
+        given = np.asarray(sample_weight)
+        if given.dtype != object and not are_numbers(given.dtype):
+            raise DataError(f"sample_weight is of type {given.dtype}; one number per row is needed.")
+        if zeros and not given.any():
             return given if given.ndim else np.zeros(X.shape[0])
         return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 

@@ -131,6 +131,30 @@ def test_masked_labels_and_weights_are_refused(which, lazily):
             machine().fit(**rows)
 
 
+WEIGHTS = {
+    "masked": np.ma.array(np.ones(240), mask=np.arange(240) == 3),
+    "negative": np.arange(240) - 1.0,
+    "missing": np.where(np.arange(240) == 3, np.nan, 1.0),
+    "of time": pd.to_timedelta(np.arange(240), "s"),
+    "complex": np.ones(240) * 1j,
+    "text": np.repeat("1", 240),
+    "short": np.ones(239),
+    "two columns": np.ones((240, 2)),
+}
+
+
+@pytest.mark.parametrize("kind", WEIGHTS)
+@pytest.mark.parametrize("which", [KernelRegressor, KernelClassifier])
+def test_weights_that_a_fit_refuses_are_refused_by_score(kind, which):
+    y = Y > 0 if which is KernelClassifier else Y
+    with pytest.raises(DataError) as of_fit:
+        which(**QUICK).fit(NUMBERS, y, WEIGHTS[kind])
+    with pytest.raises(DataError) as of_score:
+        (TOLD if which is KernelClassifier else FITTED["numbers"]).score(NUMBERS, y, WEIGHTS[kind])
+    assert str(of_score.value) == str(of_fit.value)
+    assert len(str(of_fit.value)) < 200
+
+
 @pytest.mark.parametrize("frame_of", [polars.from_pandas, pa.Table.from_pandas], ids=["polars", "arrow"])
 @pytest.mark.parametrize("kind", ["numbers", "table", "any"])
 def test_frames_of_other_libraries_are_those_of_pandas(frame_of, kind):
