@@ -197,7 +197,12 @@ class Targets:
         unknown = [c for c in class_weight if c not in self.classes.tolist()]
         if unknown:
             raise RecipeError(f"class_weight names {unknown[0]!r}, which is not a class; there are {self._some()}.")
-        return np.array([float(class_weight.get(c, 1.0)) for c in self.classes.tolist()])
+        weights = np.array([float(class_weight.get(c, 1.0)) for c in self.classes.tolist()])
+        if not (weights @ seen):
+            raise RecipeError(
+                f"class_weight={class_weight!r} gives all rows a weight of 0. Give some class a larger one."
+            )
+        return weights
 
     def weigh_rows(self, of_class: NDArray[np.float64] | None, counts: Mapping[Any, float], rows: float) -> float:
         """Sum of the weights of all rows with these weights of their classes; `rows` is the sum without these."""

@@ -110,6 +110,8 @@ def test_weights_by_class():
     assert targets.weigh_classes({2: 5.0}, counts).tolist() == [1.0, 1.0, 5.0]
     with pytest.raises(RecipeError, match="class_weight names 7, which is not a class; there are 0, 1, 2"):
         targets.weigh_classes({7: 1.0}, counts)
+    with pytest.raises(RecipeError, match="gives all rows a weight of 0"):
+        targets.weigh_classes({0: 0.0, 1: 0.0, 2: 0.0}, counts)
 
 
 def test_a_regression_has_no_class_weights():
