@@ -172,6 +172,10 @@ class HalvingSearch(ParameterSearch):
             raise RecipeError(
                 "alpha='C=...': a search compares alphas on few rows at first. Give 1 / (C n) as a number."
             )
+        if any(c.recipe.alpha == "auto" for c in self.candidates):
+            raise RecipeError(
+                "grid['alpha'] holds 'auto': a search compares numbers. Leave alpha out for its own grid."
+            )
         self.alpha_asked = recipe.alpha != "auto" or "alpha" in self.grid
         for ask in self.asks.values():
             kernel = ask.recipe.kernels[0]
