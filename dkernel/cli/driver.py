@@ -141,7 +141,7 @@ def drive(job: ClusterJob) -> int:
             code = _run(job, words, folder, retries_left)
             if code != AGAIN or not retries_left or _is_cancelled(job, _PAUSE):
                 break
-    return _note_cancelled(job, code) if _is_cancelled(job) else code
+    return _note_end(job, code)
 
 
 def _command(job: ClusterJob, folder: str) -> list[str]:
@@ -243,13 +243,17 @@ def clear_cancel(record: str) -> None:
     store.remove(name)
 
 
-def _note_cancelled(job: ClusterJob, code: int) -> int:
-    """Write to the record that the job was cancelled, unless it was over before."""
-    record = read_record(job.record)
-    if record is not None and record["status"] != "done":
-        record |= {"status": "cancelled", "exit_code": BY_SIGTERM, "error": "cancelled by dkernel cancel"}
-        write_whole(job.record, (json.dumps(record, indent=2) + "\n").encode())
-        code = BY_SIGTERM
+def _note_end(job: ClusterJob, code: int) -> int:
+    """Write to the record that the job was cancelled, or ended before its command could say so; the exit code."""
+    record, end = read_record(job.record), dict[str, Any]()
+    if record is not None and _is_cancelled(job) and record["status"] != "done":
+        end = {"status": "cancelled", "exit_code": BY_SIGTERM, "error": "cancelled by dkernel cancel"}
+    elif record is not None and not is_over(record):
+        why = {"error": f"{find_log(job.record)} says why"} if code else {}
+        end = {"status": "failed" if code else "done", "exit_code": code, **why}
+    if end:
+        write_whole(job.record, (json.dumps({**(record or {}), **end}, indent=2) + "\n").encode())
+        code = end["exit_code"]
     clear_cancel(job.record)
     return code
 

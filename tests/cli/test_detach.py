@@ -172,11 +172,12 @@ def test_a_run_that_was_not_given_to_a_cluster_is_not_cancelled(run_to, tmp_path
 
 @pytest.mark.parametrize(
     ("codes", "cancelled", "end"),
-    [([AGAIN, -9, 0], False, 0), ([AGAIN] * 3, False, AGAIN), ([65], False, 65), ([AGAIN], True, AGAIN)],
+    [([AGAIN, -9, 0], False, 0), ([AGAIN] * 3, False, AGAIN), ([65], False, 65), ([AGAIN], True, 143)],
     ids=["done", "given-up", "failed", "cancelled"],
 )
 def test_a_command_is_run_again_after_exit_code_75(codes, cancelled, end, monkeypatch, tmp_path):
     job = driver.ClusterJob(str(tmp_path / "m.run.json"), "", "")
+    driver.begin_job(job)
     rest = iter(codes)
 
     class Ended:
@@ -203,6 +204,9 @@ def test_a_command_is_run_again_after_exit_code_75(codes, cancelled, end, monkey
     assert left == [2, 1, 0][: len(codes)]
     assert next(rest, None) is None
     assert not Path(driver.cancel_file(job.record)).exists()
+    # The command wrote nothing to the record, as one that its options or its output refuse.
+    assert record(tmp_path)["status"] == ("cancelled" if cancelled else "failed" if end else "done")
+    assert record(tmp_path)["exit_code"] == end
 
 
 def test_the_settings_of_a_job_name_no_file_by_a_relative_path():
