@@ -8,29 +8,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dkernel import errors
+from dkernel.leaf_table import LEAF_OF_NAME, load_leaf
 
 if TYPE_CHECKING:
     from dkernel.data import open_source
-    from dkernel.estimators import (
-        BinningFeatures,
-        FourierFeatures,
-        KernelCCA,
-        KernelClassifier,
-        KernelFeatures,
-        KernelKMeans,
-        KernelPCA,
-        KernelPerceptron,
-        KernelRegressor,
-        NystromFeatures,
-        OneClassSVM,
-        SpectralClustering,
-        Tuner,
-    )
-    from dkernel.estimators.explanation import Explanation, explain
+    from dkernel.estimators import KernelClassifier, KernelRegressor
     from dkernel.estimators.loading import load
     from dkernel.estimators.scoring import score
-    from dkernel.inference.gram_matrix import gram
-    from dkernel.inference.nystrom_operator import nystrom_operator
     from dkernel.kernels import (
         AdditiveChi2,
         ArcCosine,
@@ -52,11 +36,24 @@ if TYPE_CHECKING:
         SetKernel,
         SpectrumKernel,
         Weighted,
-        is_psd,
     )
     from dkernel.kernels.parse import parse
     from dkernel.kernels.registry import register
-    from dkernel.model.export.onnx import to_onnx
+    from dkernel.leaves.analysis.gram_matrix import gram
+    from dkernel.leaves.analysis.nystrom_operator import nystrom_operator
+    from dkernel.leaves.analysis.psd_check import is_psd
+    from dkernel.leaves.explanation.explanation import Explanation, explain
+    from dkernel.leaves.export.onnx import to_onnx
+    from dkernel.leaves.transforms.binning import BinningFeatures
+    from dkernel.leaves.transforms.cca import KernelCCA
+    from dkernel.leaves.transforms.clustering import KernelKMeans
+    from dkernel.leaves.transforms.decomposition import KernelPCA
+    from dkernel.leaves.transforms.kernel_features import KernelFeatures
+    from dkernel.leaves.transforms.kernel_maps import FourierFeatures, NystromFeatures
+    from dkernel.leaves.transforms.one_class import OneClassSVM
+    from dkernel.leaves.transforms.perceptron import KernelPerceptron
+    from dkernel.leaves.transforms.spectral_clustering import SpectralClustering
+    from dkernel.leaves.tuning.tuner import Tuner
     from dkernel.model.local_settings import Cells, Grids
     from dkernel.model.model_file import save
     from dkernel.version import __version__
@@ -115,26 +112,19 @@ __all__ = [
 
 _NAMES = {
     "dkernel.data": "open_source",
-    "dkernel.estimators": (
-        "BinningFeatures FourierFeatures KernelCCA KernelClassifier KernelFeatures KernelKMeans KernelPCA "
-        "KernelPerceptron KernelRegressor NystromFeatures OneClassSVM SpectralClustering Tuner"
-    ),
-    "dkernel.estimators.explanation": "Explanation explain",
+    "dkernel.estimators": "KernelClassifier KernelRegressor",
     "dkernel.estimators.loading": "load",
     "dkernel.estimators.scoring": "score",
-    "dkernel.model.export.onnx": "to_onnx",
-    "dkernel.inference.gram_matrix": "gram",
-    "dkernel.inference.nystrom_operator": "nystrom_operator",
     "dkernel.kernels": (
         "AdditiveChi2 ArcCosine Cauchy Exp Exponential FeatureMapKernel FunctionKernel Gaussian Geometric Laplacian "
         "Linear Matern Normalized Polynomial PowerSeries ProductCauchy RationalQuadratic SetKernel SpectrumKernel "
-        "Weighted is_psd parse register"
+        "Weighted parse register"
     ),
     "dkernel.model.local_settings": "Cells Grids",
     "dkernel.model.model_file": "save",
     "dkernel.version": "__version__",
 }
-"""Module -> its public names."""
+"""Module of the core -> its public names; those of the leaves are in their table."""
 _MORE = {
     "AdditiveChi2",
     "ArcCosine",
@@ -166,6 +156,8 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names.spli
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
+    elif name in LEAF_OF_NAME:
+        value = getattr(load_leaf(*LEAF_OF_NAME[name], f"dkernel.{name}"), name)
     else:
         from dkernel.model.parameters import hint_for_removed
 

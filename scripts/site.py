@@ -19,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 MENU = """
-Tour     dkernel/TOUR dkernel/SERVICE dkernel/model/export/README
+Tour     dkernel/TOUR dkernel/SERVICE dkernel/leaves/export/README
 Data     dkernel/data/README dkernel/data/BAD_INPUT
 Command  dkernel/cli/README dkernel/cli/OPTIONS
 Python   dkernel/estimators/README dkernel/estimators/SURE

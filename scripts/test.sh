@@ -69,7 +69,7 @@ export OPENBLAS_NUM_THREADS="${OPENBLAS_NUM_THREADS:-1}" OMP_NUM_THREADS="${OMP_
 # or to be missed. Only their files are read, since each process of pytest reads all that it is given.
 pytest=("$PY" -m pytest "${warnings[@]+"${warnings[@]}"}")
 if [ ${#arguments[@]} -eq 0 ]; then
-    real=(tests/cli/test_train.py tests/estimators/test_clusters.py tests/streaming/execution/test_executors.py)
+    real=(tests/cli/test_train.py tests/leaves/transforms/test_clusters.py tests/streaming/execution/test_executors.py)
     if [ -z "$lowest" ]; then
         real=()
         while IFS= read -r file; do real+=("$file"); done < <(grep -rl --include='test_*.py' 'mark\.cluster' tests | sort)

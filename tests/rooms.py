@@ -14,6 +14,7 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py"))
 # A file imports from its own room and from rooms of the lines above its own.
 ROOMS = (
     ("errors", "version"),
+    ("leaf_table",),
     ("numerics",),
     ("kernels", "losses"),
     ("features",),
@@ -24,10 +25,11 @@ ROOMS = (
     ("training",),
     ("inference",),
     ("estimators", "cli"),
+    ("leaves",),
     ("face",),
 )
 # So do the folders of training, and its files: those that are named here, and all others as "files".
-TRAINING = (("problem",), ("selection",), ("grids", "cells"), ("stages",), ("planning",), ("files",), ("tuning",))
+TRAINING = (("problem",), ("selection",), ("grids", "cells"), ("stages",), ("planning",), ("files",))
 FILES_OF_TRAINING = {
     "holdout_losses": "problem",
     "residual": "problem",

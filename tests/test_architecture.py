@@ -29,14 +29,14 @@ from tests.rooms import (
 
 # Third party -> the rooms, folders or files that may import it.
 OWNERS = {
-    "dask": {"data", "streaming", "inference", "cli.diagnostics", "estimators"},
+    "dask": {"data", "streaming", "inference", "cli.diagnostics", "estimators", "leaves.analysis", "leaves.transforms"},
     "distributed": {"streaming.execution", "data.compute"},
-    "sklearn": {"estimators", "model.export", "inference.report"},
+    "sklearn": {"estimators", "leaves"},
     "numba": {"numerics.loops", "numerics.fused.instructions"},
     "llvmlite": {"numerics.machine_code", "numerics.fused.processor", "numerics.fused.instructions"},
-    "click": {"cli"},
-    "matplotlib": {"inference.report"},
-    "onnx": {"model.export"},
+    "click": {"cli", "leaves.export.command", "leaves.tuning.command"},
+    "matplotlib": {"leaves.report"},
+    "onnx": {"leaves.export"},
 }
 RUNS_CODE = {"pickle", "_pickle", "joblib", "cloudpickle", "dill", "marshal", "shelve", "runpy", "code", "codeop"}
 CALLS = {"eval", "exec", "compile", "__import__", "np.load", "np.fromfile"}

@@ -12,7 +12,8 @@ from typing import Any
 
 import click
 
-from dkernel.errors import escape_controls, mask_urls
+from dkernel.errors import UnsupportedError, escape_controls, mask_urls
+from dkernel.leaf_table import LEAF_OF_COMMAND, has_leaf, load_leaf
 from dkernel.numerics.allocator import use_one_arena
 
 __all__ = ["main"]
@@ -37,12 +38,18 @@ class _Table(click.Group):
     """The commands by name; a command's module is imported when it is run or listed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return list(_COMMANDS)
+        return [name for name in _COMMANDS if name not in LEAF_OF_COMMAND or has_leaf(LEAF_OF_COMMAND[name])]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
-        module = import_module(f"dkernel.cli.{cmd_name}")
+        if cmd_name in LEAF_OF_COMMAND:
+            try:
+                module = load_leaf(LEAF_OF_COMMAND[cmd_name], "command", f"dkernel {cmd_name}")
+            except UnsupportedError as error:
+                raise click.ClickException(str(error)) from None
+        else:
+            module = import_module(f"dkernel.cli.{cmd_name}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
 

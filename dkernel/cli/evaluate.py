@@ -25,6 +25,7 @@ from dkernel.cli.options import (
 from dkernel.cli.outputs import check_outputs, check_report
 from dkernel.cli.say import say
 from dkernel.cli.tables import align_columns
+from dkernel.leaf_table import load_leaf
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
@@ -89,9 +90,8 @@ def _evaluate(values: Mapping[str, Any], connection: Mapping[str, Any], record: 
     record.note(input_fingerprint=source.fingerprint, rows_out=0, **note_rejected(source))
     record.note(figures=figures)
     if values["report"]:
-        from dkernel.inference.report import write_test
-
-        record.write_report(values["report"], partial(write_test, model=model, rows=drawn))
+        write = load_leaf("report", "report", "--report").write_test
+        record.write_report(values["report"], partial(write, model=model, rows=drawn))
     return figures
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from dkernel.cli.options import named_files
+from dkernel.leaf_table import load_leaf
 
 
 def check_outputs() -> None:
@@ -88,9 +89,7 @@ def check_model_path(values: Mapping[str, Any], begun: bool = False) -> None:
 def check_report(path: str | None) -> None:
     """Refuse the page of --report, if one is asked for, that could not be drawn or written after the work."""
     if path:
-        from dkernel.inference.report import require_matplotlib
-
-        require_matplotlib()
+        load_leaf("report", "report", "--report").require_matplotlib()
         check_writable("--report", path)
 
 

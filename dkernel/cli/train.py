@@ -38,6 +38,7 @@ from dkernel.cli.options import (
 from dkernel.cli.outputs import check_model_path, check_outputs, check_report
 from dkernel.cli.say import say
 from dkernel.errors import mask_urls
+from dkernel.leaf_table import load_leaf
 from dkernel.model.parameters import PARAMETERS
 from dkernel.numerics.resource_limits import format_bytes
 
@@ -378,8 +379,7 @@ def fit_files(
         summary = FitSummary.of(result, values.get("baselines", "linear"))
     record.note(resumed_from=result.resumed, form=summary.model, judged=summary.judged)
     if values["report"]:
-        from dkernel.inference.report import write
-
+        write = load_leaf("report", "report", "--report").write
         with record.phase("report"):
             record.write_report(values["report"], partial(write, result=result, summary=summary))
     return list(summary.lines(values["verbose"]))

@@ -39,6 +39,7 @@ from dkernel.inference.evaluate import evaluate_model
 from dkernel.inference.importance import importances
 from dkernel.inference.score_columns import Written, output_columns
 from dkernel.kernels import Kernel
+from dkernel.leaf_table import load_leaf
 from dkernel.model.local_settings import parse_settings, stage_names
 from dkernel.model.model import Model
 from dkernel.model.model_file import compute_digest
@@ -300,9 +301,9 @@ class KernelMachine(LinearCoefficients, BlockLearner, NamedParameters):
         require_fitted(self, "model_")
         if self._finished is None:
             raise UnsupportedError("A report shows a fit: call it after fit, on the fitted estimator itself.")
-        from dkernel.inference.report import write
         from dkernel.inference.summary import FitSummary
 
+        write = load_leaf("report", "report", f"{type(self).__name__}.report").write
         result, record = self._finished
         write(path, result, FitSummary.of(result), {"model": type(self).__name__, **record})
 

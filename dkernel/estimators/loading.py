@@ -8,8 +8,8 @@ import numpy as np
 
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
-from dkernel.estimators.one_class import OneClassSVM
 from dkernel.estimators.regressor import KernelRegressor
+from dkernel.leaf_table import load_leaf
 from dkernel.model import model_file
 from dkernel.model.local_settings import parse_settings
 from dkernel.model.model import Model
@@ -51,7 +51,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     model = model_file.load_model(path)
     if model.classes is not None and "nu" in model.facts:
-        one: Any = OneClassSVM(model.facts["nu"], kernel=model.recipe.kernel, random_state=model.recipe.seed)
+        machine_of = load_leaf("transforms", "one_class", f"{os.fspath(path)}, the model of one class").OneClassSVM
+        one = machine_of(model.facts["nu"], kernel=model.recipe.kernel, random_state=model.recipe.seed)
         one.offset_, one.outliers_ = model.facts["offset"], model.facts["outliers"]
         return _set_columns(one, model)
     kind = KernelRegressor if model.classes is None else KernelClassifier

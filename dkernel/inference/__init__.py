@@ -1,1 +1,1 @@
-"""Scores, evaluation, explanations and reports of a model."""
+"""Scores, evaluation and summaries of a model, and drift."""

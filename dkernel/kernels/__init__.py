@@ -6,7 +6,6 @@ file's `__all__`, and a line in the tests' catalogue.
 
 from dkernel.kernels.additive import AdditiveChi2
 from dkernel.kernels.algebra import Product, Scaled, Sum
-from dkernel.kernels.analysis.psd_check import Definiteness, is_psd
 from dkernel.kernels.base import Kernel
 from dkernel.kernels.dot import ArcCosine, Linear, Polynomial
 from dkernel.kernels.functions import FeatureMapKernel, FunctionKernel
@@ -27,7 +26,6 @@ __all__ = [
     "AdditiveChi2",
     "ArcCosine",
     "Cauchy",
-    "Definiteness",
     "Exp",
     "Exponential",
     "FeatureMapKernel",
@@ -51,7 +49,6 @@ __all__ = [
     "SpectrumKernel",
     "Sum",
     "Weighted",
-    "is_psd",
     "kernel_names",
     "parse",
     "register",

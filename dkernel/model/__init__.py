@@ -1,1 +1,1 @@
-"""What a fit is asked for and what it leaves: recipe, parameters, local machines, the model, its file, its exports."""
+"""What a fit is asked for and what it leaves: recipe, parameters, local machines, the model, its file."""

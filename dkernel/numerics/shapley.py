@@ -1,4 +1,4 @@
-"""The loop over the Shapley values of a sum of products, which `dkernel.inference.shapley` defines."""
+"""The loop over the Shapley values of a sum of products, which `dkernel.leaves.explanation.shapley` defines."""
 
 from typing import Any
 

@@ -74,7 +74,7 @@ def inputs_of_scikit_learn(table, rows, order):
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_from_every_entry_to_every_answer(run_to, entry, table, new):
     onnx = pytest.importorskip("onnx")
-    from tests.model.export.feeds import answers, feeds
+    from tests.leaves.export.feeds import answers, feeds
 
     machine = trained(run_to, entry, table)
     order, given = list(machine.feature_names_in_), f"new-{entry}" if entry in FILES else "new-t.parquet"

@@ -6,7 +6,7 @@ import pytest
 
 import dkernel
 from dkernel import Cells, Grids, KernelClassifier, KernelRegressor
-from tests.model.export.models import wide_scores
+from tests.leaves.export.models import wide_scores
 
 CASES = {
     "gaussian": {},

@@ -22,7 +22,7 @@ from dkernel.errors import UnsupportedError
 from tests.combinations import examples
 from tests.fuzz.commands import command
 from tests.fuzz.tables import KINDS, NAMES, PLAIN, make_table, tables
-from tests.model.export.feeds import answers, feeds
+from tests.leaves.export.feeds import answers, feeds
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # as in the commands
 TOLERANCE = 2e-5

@@ -12,7 +12,8 @@ from sklearn.base import clone
 
 import dkernel
 from dkernel.errors import DataError, ModelFileError, RecipeError
-from dkernel.kernels import FeatureMapKernel, FunctionKernel, Gaussian, Kernel, is_psd, parse, register
+from dkernel.kernels import FeatureMapKernel, FunctionKernel, Gaussian, Kernel, parse, register
+from dkernel.leaves.analysis.psd_check import is_psd
 from tests.kernels.catalogue import squares, sum_of_minima
 from tests.processes import environment
 

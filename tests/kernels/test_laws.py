@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import dkernel
-from dkernel.kernels import COLUMN_BLOCK, Kernel, is_psd, kernel_names, parse
+from dkernel.kernels import COLUMN_BLOCK, Kernel, kernel_names, parse
+from dkernel.leaves.analysis.psd_check import is_psd
 from tests import reference
 from tests.kernels.catalogue import CATALOGUE, OBJECTS
 

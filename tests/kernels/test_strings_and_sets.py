@@ -15,10 +15,10 @@ from dkernel.kernels import (
     Normalized,
     SetKernel,
     SpectrumKernel,
-    is_psd,
     parse,
     strings_and_sets,
 )
+from dkernel.leaves.analysis.psd_check import is_psd
 from tests import reference
 from tests.combinations import examples
 from tests.kernels.catalogue import BAGS, SETS, WORDS

@@ -11,7 +11,7 @@ from dkernel import Cells, Grids, KernelClassifier, KernelRegressor
 from dkernel.errors import ModelFileError
 from dkernel.model import model_file
 from dkernel.model.model import WIDER
-from tests.model.export.feeds import answers
+from tests.leaves.export.feeds import answers
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(900, 3))

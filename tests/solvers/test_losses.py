@@ -9,13 +9,13 @@ from dkernel import KernelRegressor
 from dkernel.data import from_arrays
 from dkernel.errors import UnsupportedError
 from dkernel.inference.evaluate import evaluate_model
+from dkernel.leaves.tuning.search import tune
+from dkernel.leaves.tuning.successive_halving import MixedLoss
 from dkernel.losses.losses import parse_loss, signs
 from dkernel.model import model_file
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import train
-from dkernel.training.tuning.search import tune
-from dkernel.training.tuning.successive_halving import MixedLoss
 from tests.streaming.sources import rings, waves
 
 RECIPE = Recipe(

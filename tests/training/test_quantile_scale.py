@@ -11,7 +11,7 @@ import dkernel
 from dkernel import KernelClassifier, KernelRegressor, SpectrumKernel
 from dkernel.errors import DKernelError, ModelFileError
 from dkernel.model import model_file
-from tests.model.export.feeds import answers
+from tests.leaves.export.feeds import answers
 
 rng = np.random.default_rng(0)
 X = np.column_stack([np.exp(3 * rng.normal(size=1500)), rng.normal(size=1500) ** 3, rng.integers(0, 5, 1500)])

@@ -1,0 +1,89 @@
+"""The table of the leaves: folders of `dkernel/leaves` that can be deleted, which the rest loads by name.
+
+The rest is the core. It imports no leaf, and a leaf imports the core and no other leaf. Where the folder of a leaf is
+not there, what it gives is refused in one sentence, and everything else works.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+
+from dkernel.errors import UnsupportedError
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One row of the table: what the leaf gives, and where.
+
+    Parameters
+    ----------
+    gives : what it is for, in a few words
+    names : module of the folder -> public names of `dkernel`
+    command : the command of `dkernel` that the folder's `command.py` has
+    """
+
+    gives: str
+    names: Mapping[str, str] = field(default_factory=dict)
+    command: str | None = None
+
+
+LEAVES = {
+    "analysis": Leaf(
+        "kernel matrices of all rows, and whether a kernel is positive semi-definite",
+        {"gram_matrix": "gram", "nystrom_operator": "nystrom_operator", "psd_check": "is_psd"},
+    ),
+    "explanation": Leaf("Shapley values of predictions", {"explanation": "Explanation explain"}),
+    "export": Leaf("models as ONNX graphs", {"onnx": "to_onnx"}, "export"),
+    "report": Leaf("pages about a fit or an evaluation"),
+    "transforms": Leaf(
+        "transformers, clusterings, the one-class machine and the perceptron",
+        {
+            "binning": "BinningFeatures",
+            "cca": "KernelCCA",
+            "clustering": "KernelKMeans",
+            "decomposition": "KernelPCA",
+            "kernel_features": "KernelFeatures",
+            "kernel_maps": "FourierFeatures NystromFeatures",
+            "one_class": "OneClassSVM",
+            "perceptron": "KernelPerceptron",
+            "spectral_clustering": "SpectralClustering",
+        },
+    ),
+    "tuning": Leaf("the search for parameters", {"tuner": "Tuner"}, "tune"),
+}
+_FOLDER = "dkernel.leaves"
+LEAF_OF_NAME = {
+    name: (leaf, module)
+    for leaf, row in LEAVES.items()
+    for module, names in row.names.items()
+    for name in names.split()
+}
+LEAF_OF_COMMAND = {row.command: leaf for leaf, row in LEAVES.items() if row.command}
+
+
+def has_leaf(leaf: str) -> bool:
+    """Whether this installation has the folder of a leaf."""
+    return find_spec(f"{_FOLDER}.{leaf}") is not None
+
+
+def load_leaf(leaf: str, module: str, asked: str) -> ModuleType:
+    """Import a module of a leaf.
+
+    Parameters
+    ----------
+    module : name of the module in the folder of the leaf
+    asked : what needs it, as a user writes it
+
+    Raises
+    ------
+    UnsupportedError
+        If this installation is without the folder.
+    """
+    if not has_leaf(leaf):
+        raise UnsupportedError(
+            f"{asked}: this installation of dkernel is without its folder leaves/{leaf} ({LEAVES[leaf].gives}). "
+            "Install dkernel again to have it."
+        )
+    return import_module(f"{_FOLDER}.{leaf}.{module}")

@@ -1,0 +1,1 @@
+"""Shapley values: what each column adds to a prediction."""

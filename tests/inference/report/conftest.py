@@ -1,3 +1,0 @@
-from tests.cli.conftest import data, here
-
-__all__ = ["data", "here"]

@@ -1,0 +1,131 @@
+"""The core works without any leaf, and names the one that is missing."""
+
+import ast
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dkernel.leaf_table import LEAVES
+from tests.processes import environment
+from tests.rooms import FILES, MODULES, PACKAGE, everywhere
+
+LEAF_FOLDERS = sorted(path.name for path in (PACKAGE / "leaves").iterdir() if (path / "__init__.py").is_file())
+
+
+def leaf_of(module):
+    parts = module.split(".")
+    return parts[2] if parts[:2] == ["dkernel", "leaves"] and len(parts) > 2 else None
+
+
+def test_every_leaf_is_a_row_of_the_table():
+    assert sorted(LEAVES) == LEAF_FOLDERS
+
+
+def test_no_leaf_imports_another():
+    wrong = [
+        f"{MODULES[module]}:{line}: imports {name}"
+        for module in MODULES
+        for name, line in everywhere(module)
+        if leaf_of(module) and leaf_of(name) not in (None, leaf_of(module))
+    ]
+    assert wrong == []
+
+
+def test_leaves_are_loaded_with_names_of_the_table():
+    """`load_leaf` is given a leaf and a module that are there, as texts."""
+    wrong = []
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or ast.unparse(node.func) != "load_leaf":
+                continue
+            call = ast.unparse(node)
+            if "LEAF_OF" not in call:
+                leaf, module = (argument.value for argument in node.args[:2])
+                if f"dkernel.leaves.{leaf}.{module}" not in MODULES:
+                    wrong.append(f"{path}:{node.lineno}: {call}")
+    assert wrong == []
+
+
+# Trains, scores and loads without the leaves that are named, then asks for what they give.
+WITHOUT = """
+import sys
+from importlib.machinery import PathFinder
+
+without = sys.argv[1:]
+
+class Rest:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        hidden = any(f"{name}.".startswith(f"dkernel.leaves.{leaf}.") for leaf in without)
+        return None if hidden else PathFinder.find_spec(name, path, target)
+
+sys.meta_path = [Rest if finder is PathFinder else finder for finder in sys.meta_path]
+
+import numpy as np
+import pandas as pd
+from click.testing import CliRunner
+
+import dkernel
+from dkernel.cli import main
+from dkernel.errors import UnsupportedError
+from dkernel.leaf_table import LEAVES, has_leaf
+
+def run(*words):
+    return CliRunner().invoke(main, words)
+
+X = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 3)), columns=["a", "b", "c"])
+y = (X.a * X.b > 0).astype(int)
+X.assign(y=y).to_csv("rows.csv", index=False)
+for words in (
+    ("train", "rows.csv", "--label", "y", "--out", "m.safetensors"),
+    ("score", "m.safetensors", "rows.csv", "--out", "s.csv"),
+    ("evaluate", "m.safetensors", "rows.csv", "--label", "y"),
+    ("show", "m.safetensors"),
+):
+    done = run(*words)
+    assert done.exit_code == 0, done.output
+assert (dkernel.load("m.safetensors").predict(X) == y).mean() > 0.8
+assert dkernel.KernelRegressor().fit(X, X.a).score(X, X.a) > 0.9
+assert [leaf for leaf in LEAVES if not has_leaf(leaf)] == without
+listed = run("--help").output
+for leaf in without:
+    assert not [name for name in sys.modules if name.startswith(f"dkernel.leaves.{leaf}")]
+    for name in " ".join(LEAVES[leaf].names.values()).split():
+        assert name in dkernel.__all__
+        try:
+            getattr(dkernel, name)
+        except UnsupportedError as error:
+            assert f"dkernel.{name}" in str(error) and f"leaves/{leaf} " in str(error), error
+        else:
+            raise AssertionError(name)
+    if command := LEAVES[leaf].command:
+        assert f"\\n  {command} " not in listed
+        done = run(command, "--help")
+        assert done.exit_code == 1 and f"leaves/{leaf} " in done.output, done.output
+"""
+
+
+def run_without(leaves, folder, **paths):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", WITHOUT, *leaves],
+        cwd=folder, env=environment() | paths, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_core_works_without_any_leaf(tmp_path):
+    run_without(LEAVES, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("leaf", LEAVES)
+def test_the_folder_of_a_leaf_can_be_deleted(leaf, tmp_path):
+    copy = tmp_path / "copy" / "dkernel"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.rmtree(copy / "leaves" / leaf)
+    here = tmp_path / "here"
+    here.mkdir()
+    run_without([leaf], here, PYTHONPATH=str(Path(copy).parent))
