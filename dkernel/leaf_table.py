@@ -22,11 +22,13 @@ class Leaf:
     gives : what it is for, in a few words
     names : module of the folder -> public names of `dkernel`
     command : the command of `dkernel` that the folder's `command.py` has
+    formats : formats of files, each read by the module of its name
     """
 
     gives: str
     names: Mapping[str, str] = field(default_factory=dict)
     command: str | None = None
+    formats: tuple[str, ...] = ()
 
 
 LEAVES = {
@@ -34,9 +36,12 @@ LEAVES = {
         "kernel matrices of all rows, and whether a kernel is positive semi-definite",
         {"gram_matrix": "gram", "nystrom_operator": "nystrom_operator", "psd_check": "is_psd"},
     ),
+    "arrays": Leaf("arrays in NPY, NPZ, Zarr and HDF5 files", formats=("hdf5", "npy", "zarr")),
     "explanation": Leaf("Shapley values of predictions", {"explanation": "Explanation explain"}),
     "export": Leaf("models as ONNX graphs", {"onnx": "to_onnx"}, "export"),
+    "lakes": Leaf("snapshots of Delta and Iceberg tables"),
     "report": Leaf("pages about a fit or an evaluation"),
+    "svmlight": Leaf("sparse rows in svmlight files", formats=("svmlight",)),
     "transforms": Leaf(
         "transformers, clusterings, the one-class machine and the perceptron",
         {
@@ -61,6 +66,7 @@ LEAF_OF_NAME = {
     for name in names.split()
 }
 LEAF_OF_COMMAND = {row.command: leaf for leaf, row in LEAVES.items() if row.command}
+LEAF_OF_FORMAT = {name: leaf for leaf, row in LEAVES.items() for name in row.formats}
 
 
 def has_leaf(leaf: str) -> bool:

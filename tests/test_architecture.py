@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from dkernel.leaf_table import LEAF_OF_FORMAT
 from tests.pages import text_of
 from tests.processes import environment
 from tests.rooms import (
@@ -205,7 +206,8 @@ def test_no_public_function_has_the_name_of_another():
                 homes.setdefault(node.name, []).append(module)
     several = {name: modules for name, modules in homes.items() if len(modules) > 1}
     assert several.keys() <= INTERFACE, {name: several[name] for name in several.keys() - INTERFACE}
-    assert {module.rpartition(".")[0] for modules in several.values() for module in modules} <= {"dkernel.data.readers"}
+    folders = {module.rpartition(".")[0] for modules in several.values() for module in modules}
+    assert folders <= {"dkernel.data.readers", *(f"dkernel.leaves.{leaf}" for leaf in LEAF_OF_FORMAT.values())}
 
 
 def test_every_number_has_a_reason():

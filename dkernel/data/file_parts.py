@@ -17,6 +17,7 @@ from dkernel.data.readers.arrow_tables import read_texts
 from dkernel.data.readers.folder_keys import parse_keys, with_keys, without_keys
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow, find_bad_values, find_largest
 from dkernel.errors import DataError, UnsupportedError
+from dkernel.leaf_table import LEAF_OF_FORMAT, load_leaf
 from dkernel.numerics.validation import RowDescriber
 
 _OF_FORMATS = ("zarr", "h5py")  # packages that few need
@@ -25,6 +26,8 @@ _OF_FORMATS = ("zarr", "h5py")  # packages that few need
 def format_module(name: str) -> Any:
     """The module that reads a format; a DKernelError where a package that it needs is not installed."""
     try:
+        if name in LEAF_OF_FORMAT:
+            return load_leaf(LEAF_OF_FORMAT[name], name, f"Reading {name} files")
         return import_module(f"dkernel.data.readers.{name}")
     except ModuleNotFoundError as error:
         if error.name not in _OF_FORMATS:

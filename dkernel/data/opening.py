@@ -27,10 +27,11 @@ from dkernel.data.readers.folder_keys import parse_keys, with_folder_keys
 from dkernel.data.refused_columns import collect_refusals
 from dkernel.data.scratch import Scratch, copy_in_shares, unpack_all
 from dkernel.data.source import Source, Unit
-from dkernel.data.table_formats import live_rows
+from dkernel.data.table_formats import kind_of_table
 from dkernel.data.usable_files import check_bad_files, mask_names, without_bad_files
 from dkernel.errors import DataError, RecipeError, UnseenFileError, mask_urls
 from dkernel.kernels import Kernel
+from dkernel.leaf_table import load_leaf
 from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.numerics.validation import DTYPES
 
@@ -250,8 +251,10 @@ def _store_streams(paths: Any, scratch: Scratch, options: Mapping[str, Any]) -> 
             listed[i] = store_stream(item, scratch)
         elif isinstance(item, File):
             continue
-        elif split_ending(text := os.fspath(item))[0] not in FORMATS and (rows := live_rows(text, options)):
-            listed[i] = store_stream(rows, scratch, mask_urls(text))
+        elif split_ending(text := os.fspath(item))[0] not in FORMATS and (kind := kind_of_table(text, options)):
+            snapshots = load_leaf("lakes", "snapshots", f"{text}, the folder of {kind} table")
+            if rows := snapshots.live_rows(text, options):
+                listed[i] = store_stream(rows, scratch, mask_urls(text))
     return listed
 
 

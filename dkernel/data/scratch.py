@@ -29,13 +29,13 @@ from dkernel.data.damage import explain_damage
 from dkernel.data.file_schema import FileSchema
 from dkernel.data.file_stamps import BY_CONTENT, UNKNOWN, digest_of
 from dkernel.data.paths import File
-from dkernel.data.readers.npy import NO_NPZ
 from dkernel.data.readers.parquet import store_shares
 from dkernel.data.store import explain_errors, open_filesystem, plain_path
 from dkernel.data.writers.atomic import replacing
 from dkernel.errors import DataError, RecipeError
 from dkernel.numerics.validation import refuse_url
 
+NO_NPZ = "the file is truncated, damaged or no NPZ"
 _BUFFER = 4 * 2**20  # copied at a time
 _PREFIX = ".dkernel-scratch-"
 

@@ -10,7 +10,8 @@ ROOT = Path(dkernel.__file__).parent
 LOOKS = re.compile(r"dtype\)?\.kind$|^pa\.types\.is_|issubdtype|\.api\.types")
 
 # The rooms by which rows come in; the others see blocks, which are numbers or objects.
-ROOMS = ("data", "estimators", "cli")
+LEAVES = ("arrays", "lakes", "svmlight", "transforms", "tuning")
+ROOMS = ("data", "estimators", "cli", *(f"leaves/{leaf}" for leaf in LEAVES))
 
 GATE = {
     "data/column_types.py": {"", "arrow_type", "has_more_digits", "is_bytes", "value_type"},
@@ -25,7 +26,7 @@ LAYOUT = {
     "data/encoding/counts.py": {"NumberCount.of"},  # which values are NaN
     "data/encoding/encoding.py": {"Encoding._fill"},  # which values are NaN
     "data/encoding/words.py": {"_words_by_type"},  # spelling of a value
-    "data/readers/array_file.py": {"_in_unit"},  # units of times
+    "leaves/arrays/array_file.py": {"_in_unit"},  # units of times
     "data/readers/folder_keys.py": {"_features"},  # dtype of the block
     "data/readers/parquet.py": {"_read_pandas_metadata", "_write_shares"},  # columns that are stored as codes
     "data/rejected_rows.py": {"find_bad_values"},  # which values are finite

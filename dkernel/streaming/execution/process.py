@@ -31,7 +31,6 @@ T = TypeVar("T")
 
 LEASE = 60.0  # seconds: longer than the pauses of a run between its tasks, and short for the next user of the worker
 _task_modules = [
-    "dkernel.data.readers.npy",
     "dkernel.data.readers.parquet",
     "dkernel.numerics.tiling",
     "dkernel.streaming.survey",

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dkernel.data import open_source
 from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import expand
-from dkernel.data.readers.svmlight import count, parse_lines, read_part
 from dkernel.errors import DataError
+from dkernel.leaves.svmlight.svmlight import count, parse_lines, read_part
 from dkernel.numerics.sparse_rows import RangeNames
 from tests.combinations import examples
 
@@ -132,7 +132,7 @@ def test_nothing() -> None:
 
 def test_an_index_far_above_what_is_stored_makes_no_name_and_no_cell(tmp_path: Path, monkeypatch) -> None:
     """Rows that stay sparse were read as dense ones, and each column up to the largest index got a name."""
-    monkeypatch.setattr("dkernel.data.readers.svmlight._dense", None)
+    monkeypatch.setattr("dkernel.leaves.svmlight.svmlight._dense", None)
     monkeypatch.setattr(RangeNames, "__iter__", None)
     (tmp_path / "a.svmlight").write_text("1 1:1.5 30000000:2\n0 2:3\n")
     source = open_source(tmp_path / "a.svmlight", label="label")

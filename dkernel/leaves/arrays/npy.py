@@ -15,11 +15,11 @@ from dkernel.data.block import UncheckedBlock
 from dkernel.data.damage import explain_damage
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
-from dkernel.data.readers.array_file import Member, is_run, matrix_columns, member, raw_of_members, table_of_members
+from dkernel.data.scratch import NO_NPZ
 from dkernel.errors import DataError
+from dkernel.leaves.arrays.array_file import Member, is_run, matrix_columns, member, raw_of_members, table_of_members
 from dkernel.numerics.validation import RowDescriber
 
-NO_NPZ = "the file is truncated, damaged or no NPZ"
 _MAGIC = b"\x93NUMPY"
 _STRIP = 2**18  # bytes
 _MOST_HEADER = 2**20  # bytes: records of 50,000 columns need as many

@@ -59,7 +59,7 @@ def test_columns_by_number(tmp_path: Path, label: str) -> None:
 @pytest.mark.parametrize("strip", [1, 300, 2**18])
 @pytest.mark.parametrize("stored", ["a.npy", "a.npz"])
 def test_columns_are_told_apart_strip_by_strip(tmp_path: Path, monkeypatch, strip: int, stored: str) -> None:
-    monkeypatch.setattr("dkernel.data.readers.npy._STRIP", strip)
+    monkeypatch.setattr("dkernel.leaves.arrays.npy._STRIP", strip)
     array = np.random.default_rng(0).normal(size=(401, 6)).astype("float32")
     words = np.arange(401) % 3
     np.save(tmp_path / "a.npy", array)

@@ -12,8 +12,8 @@ from dkernel.data.block import UncheckedBlock
 from dkernel.data.damage import explain_damage
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
-from dkernel.data.readers.array_file import Member, member, raw_of_members, table_of_members
 from dkernel.errors import DataError
+from dkernel.leaves.arrays.array_file import Member, member, raw_of_members, table_of_members
 from dkernel.numerics.validation import RowDescriber
 
 

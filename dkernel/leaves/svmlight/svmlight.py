@@ -239,7 +239,7 @@ def _block(data: bytes, part: FilePart, columns: ReadColumns) -> UncheckedBlock:
         _sparse(positions, values, shape) if columns.layout.sparse else _dense(positions, values, shape, columns.dtype)
     )
 
-    def column(name: str) -> NDArray:
+    def column(name: str) -> NDArray[Any]:
         return label if name == LABEL else X[:, int(name) - base]
 
     everything = columns.layout.sparse or list(columns.features) == [str(j) for j in range(base, base + p)]

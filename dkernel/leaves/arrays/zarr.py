@@ -17,7 +17,7 @@ from dkernel.data.block import UncheckedBlock
 from dkernel.data.damage import explain_damage
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
-from dkernel.data.readers.array_file import Member, member, raw_of_members, table_of_members
+from dkernel.leaves.arrays.array_file import Member, member, raw_of_members, table_of_members
 from dkernel.numerics.validation import RowDescriber
 
 
@@ -42,7 +42,7 @@ def read_part(file: File, part: FilePart, columns: ReadColumns, _: RowDescriber)
     return block
 
 
-def _chunk_files(array: zarr.Array, first: int, stop: int) -> Iterator[str]:
+def _chunk_files(array: Any, first: int, stop: int) -> Iterator[str]:
     """The files in the store that hold these rows of an array, and what describes it."""
     yield os.path.join(array.path, "zarr.json" if array.metadata.zarr_format == 3 else ".zarray")
     steps = array.shards or array.chunks

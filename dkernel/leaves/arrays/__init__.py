@@ -1,0 +1,1 @@
+"""Arrays in files: NPY, NPZ, Zarr and HDF5."""

@@ -1,0 +1,1 @@
+"""The newest snapshot of a Delta or Iceberg table."""

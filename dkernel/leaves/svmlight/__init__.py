@@ -1,0 +1,1 @@
+"""Sparse rows in text: svmlight and libsvm."""
