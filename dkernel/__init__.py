@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from dkernel.leaves.analysis.gram_matrix import gram
     from dkernel.leaves.analysis.nystrom_operator import nystrom_operator
     from dkernel.leaves.analysis.psd_check import is_psd
+    from dkernel.leaves.cells.parameters import Cells
     from dkernel.leaves.explanation.explanation import Explanation, explain
     from dkernel.leaves.export.onnx import to_onnx
     from dkernel.leaves.transforms.binning import BinningFeatures
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from dkernel.leaves.transforms.perceptron import KernelPerceptron
     from dkernel.leaves.transforms.spectral_clustering import SpectralClustering
     from dkernel.leaves.tuning.tuner import Tuner
-    from dkernel.model.local_settings import Cells, Grids
+    from dkernel.model.local_settings import Grids
     from dkernel.model.model_file import save
     from dkernel.version import __version__
 
@@ -120,7 +121,7 @@ _NAMES = {
         "Linear Matern Normalized Polynomial PowerSeries ProductCauchy RationalQuadratic SetKernel SpectrumKernel "
         "Weighted parse register"
     ),
-    "dkernel.model.local_settings": "Cells Grids",
+    "dkernel.model.local_settings": "Grids",
     "dkernel.model.model_file": "save",
     "dkernel.version": "__version__",
 }

@@ -23,12 +23,14 @@ class Leaf:
     names : module of the folder -> public names of `dkernel`
     command : the command of `dkernel` that the folder's `command.py` has
     formats : formats of files, each read by the module of its name
+    stage : the word of a local stage, whose settings `parameters.py` has, and `stage.py` the rest, as `LOCAL_STAGE`
     """
 
     gives: str
     names: Mapping[str, str] = field(default_factory=dict)
     command: str | None = None
     formats: tuple[str, ...] = ()
+    stage: str | None = None
 
 
 LEAVES = {
@@ -37,6 +39,7 @@ LEAVES = {
         {"gram_matrix": "gram", "nystrom_operator": "nystrom_operator", "psd_check": "is_psd"},
     ),
     "arrays": Leaf("arrays in NPY, NPZ, Zarr and HDF5 files", formats=("hdf5", "npy", "zarr")),
+    "cells": Leaf("the local stage of exact machines", {"parameters": "Cells"}, stage="cells"),
     "explanation": Leaf("Shapley values of predictions", {"explanation": "Explanation explain"}),
     "export": Leaf("models as ONNX graphs", {"onnx": "to_onnx"}, "export"),
     "lakes": Leaf("snapshots of Delta and Iceberg tables"),
@@ -67,6 +70,7 @@ LEAF_OF_NAME = {
 }
 LEAF_OF_COMMAND = {row.command: leaf for leaf, row in LEAVES.items() if row.command}
 LEAF_OF_FORMAT = {name: leaf for leaf, row in LEAVES.items() for name in row.formats}
+LEAF_OF_STAGE = {row.stage: leaf for leaf, row in LEAVES.items() if row.stage}
 
 
 def has_leaf(leaf: str) -> bool:

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from dkernel.cli.help import group_options
 from dkernel.cli.train import train_command
-from dkernel.model.local_settings import Cells, Grids
+from dkernel.leaves.cells.parameters import Cells
+from dkernel.model.local_settings import Grids
 from tests.processes import ROOT, environment
 
 FOLDERS = ("dkernel", "scripts", "tests")

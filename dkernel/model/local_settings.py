@@ -1,4 +1,4 @@
-"""Grids and Cells: the settings of a local stage as one value, and the text of this value in a recipe.
+"""The settings of a local stage, Grids say, as one value, and the text of this value in a recipe.
 
     "grids"  =  Grids()  =  "grids()",        "cells(rows=2048)"  =  Cells(rows=2048)
 
@@ -17,15 +17,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from dkernel.errors import RecipeError
+from dkernel.leaf_table import LEAF_OF_STAGE, has_leaf, load_leaf
 from dkernel.model.recipe_checks import (
     Parameter,
     count_parameter,
     groups,
     parameter,
     parameter_table,
-    real,
     refusal,
-    word_or,
 )
 
 if TYPE_CHECKING:
@@ -200,50 +199,6 @@ class Grids(LocalSettings):
         return GridMachine
 
 
-@register_stage("cells")
-@dataclass(repr=False)
-class Cells(LocalSettings):
-    """Settings of cells, the local stage of an exact machine in each cell of a partition.
-
-    Parameters
-    ----------
-    {parameters}
-
-    See Also
-    --------
-    Grids : Settings of the other local stage.
-    KernelClassifier : Classifier whose `local` may be one of them.
-
-    Examples
-    --------
-    >>> Cells(rows=2048, partitions=2)
-    Cells(rows=2048, partitions=2)
-    """
-
-    rows: str | int = count_parameter(
-        'Most rows of a cell, at least 16; "auto" is 4,096. The work of the cells grows with the square of it.',
-        least=16,
-    )
-    overlap: str | float = parameter(
-        "auto",
-        'Rows beyond its walls that each cell learns from too, as a share of its own, 0 to 2; "auto" is 0.5.',
-        word_or(real("a number from 0 to 2", lambda v: 0 <= v <= 2)),
-        words=("auto",),
-        form="SHARE",
-        kind="float",
-    )
-    partitions: str | int = count_parameter(
-        'Number of partitions of all rows into cells, whose means are the predictions; "auto" is 1, and 2 of a high '
-        "effort. Time and model file grow with it.",
-    )
-
-    @staticmethod
-    def _machine() -> "type[LocalMachine]":
-        from dkernel.model.local.cell_machine import CellMachine
-
-        return CellMachine
-
-
 def stage_names() -> str:
     """The local stages as advice, "local='grids' or local='cells'"."""
     return " or ".join(f"local={word!r}" for word in STAGES)
@@ -276,8 +231,15 @@ def local_machine(spec: Mapping[str, Any], arrays: "Mapping[str, NDArray[Any]]")
         if they describe no machine
     """
     if spec["kind"] not in STAGES:
+        _refuse_absent(spec["kind"], f"A model with {spec['kind']}")
         raise ValueError(f"There is no local machine {spec['kind']!r}.")
     return machine_class(spec["kind"]).build(spec, arrays)
+
+
+def _refuse_absent(word: str, asked: str) -> None:
+    """Refuse the stage of a leaf that this installation is without."""
+    if word in LEAF_OF_STAGE:
+        load_leaf(LEAF_OF_STAGE[word], "parameters", asked)
 
 
 def parse_settings(value: Any) -> LocalSettings | None:
@@ -291,6 +253,8 @@ def parse_settings(value: Any) -> LocalSettings | None:
     if isinstance(value, LocalSettings):
         return value
     if not isinstance(value, str) or stage_word(value) not in STAGES:
+        if isinstance(value, str):
+            _refuse_absent(stage_word(value), f"local={value!r}")
         return None
     stage = STAGES[stage_word(value)]
     given = _arguments(value) if "(" in value else {}
@@ -319,3 +283,7 @@ def local_text(p: Parameter, value: Any) -> str:
             return str(value)
         raise refusal(p, value, f"{' | '.join(p.words)}, a stage also with settings, as 'grids(n_grids=1024)'")
     return settings._check()._text().removesuffix("()")
+
+
+for _leaf in filter(has_leaf, LEAF_OF_STAGE.values()):  # which enter themselves in STAGES
+    load_leaf(_leaf, "parameters", _leaf)

@@ -41,7 +41,7 @@ from dkernel.training.cautions import cautions
 from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.divide_rows import divide_source
 from dkernel.training.holdout_losses import find_best
-from dkernel.training.local_stages import LOCAL_STAGES, fit_local, learns_rest, local_pieces
+from dkernel.training.local_stages import LOCAL_STAGES, absent_stages, fit_local, learns_rest, local_pieces
 from dkernel.training.planning.memory_plan import Plan
 from dkernel.training.reopening import with_reopened
 from dkernel.training.residual import Residual
@@ -224,7 +224,8 @@ def _fit(ask: Ask, run: FitRun, opened: ExitStack) -> dict[str, Any]:
     known = learn_labels(ask, run, survey, reader)
     targets = known.targets
     warned = cautions(survey, known.counts, source, targets, ask.recipe.seed)
-    for name, text in (*source.notes.items(), *warned):
+    absent = absent_stages(ask.recipe) if ask.plan.local else ()
+    for name, text in (*source.notes.items(), *warned, *absent):
         run.note(name, text)
     ways = open_ways(known.recipe, ask.local_stages(run.executor, targets.outputs))
     if len(targets.constant) == targets.outputs:  # all ways predict the same

@@ -1,16 +1,16 @@
 """The local stage of a fit: a machine learns the residual of the global stage, and stays if it improves the holdout."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dkernel.data.source import Source
+from dkernel.leaf_table import LEAF_OF_STAGE, has_leaf, load_leaf
 from dkernel.losses.losses import parse_loss
 from dkernel.model.recipe import Recipe
 from dkernel.solvers.budget import is_within_budget, limit_model_bytes
 from dkernel.solvers.sizes import Sizes, pass_flops
 from dkernel.streaming.cost import SCORE_SPEED, Cost
 from dkernel.streaming.schedule import Partition, RowSlice
-from dkernel.training.cells.stage import CellStage
 from dkernel.training.grids.stage import GridStage
 from dkernel.training.residual import Residual
 from dkernel.training.selection.descent import SettingIndex
@@ -28,8 +28,17 @@ LOW_HOLDOUT = 3000  # the same for a low effort: with fewer rows a local stage a
 MOST_ROW_BYTES = 2**29
 
 
-LOCAL_STAGES: dict[str, Stage] = {stage.settings.word: stage for stage in (GridStage(), CellStage())}
+_OF_LEAVES = [load_leaf(leaf, "stage", leaf).LOCAL_STAGE for leaf in filter(has_leaf, LEAF_OF_STAGE.values())]
+LOCAL_STAGES: dict[str, Stage] = {stage.settings.word: stage for stage in (GridStage(), *_OF_LEAVES)}
 """Word of a recipe -> its local stage."""
+
+
+def absent_stages(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """Yield (word, text) for each stage that "auto" would try if this installation had its leaf."""
+    if recipe.local == "auto":
+        for word, leaf in LEAF_OF_STAGE.items():
+            if word not in LOCAL_STAGES:
+                yield word, f"not tried: this installation of dkernel is without its folder leaves/{leaf}"
 
 
 def learns_rest(word: str) -> bool:

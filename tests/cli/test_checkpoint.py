@@ -11,11 +11,11 @@ from functools import cache
 import pytest
 
 from dkernel.errors import ClusterError, DataError
+from dkernel.leaves.cells import stage as cell_stage
 from dkernel.model import model_file
 from dkernel.solvers import sgd
 from dkernel.streaming.survey import Survey
 from dkernel.training import checkpoint as checkpoints
-from dkernel.training.cells import stage as cell_stage
 from dkernel.training.grids import stage as grid_stage
 from tests.cli.conftest import FEATURES
 from tests.processes import environment

@@ -7,8 +7,9 @@ import pytest
 
 from dkernel import KernelRegressor, explain, open_source
 from dkernel.inference.conformity import conformalize_model
+from dkernel.leaves.cells.parameters import Cells
 from dkernel.model import model_file
-from dkernel.model.local_settings import Cells, Grids
+from dkernel.model.local_settings import Grids
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 
 STAGES = {"none": "none", "grids": Grids(n_grids=32), "cells": Cells(rows=300)}

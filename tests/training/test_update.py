@@ -15,11 +15,11 @@ from dkernel import Cells, Grids, KernelClassifier, KernelRegressor
 from dkernel.cli import main
 from dkernel.data.block import Block
 from dkernel.errors import DataError, UnknownCategoriesWarning, UnsupportedError
+from dkernel.leaves.cells import stage as cell_stage
+from dkernel.leaves.cells.cells import CellSettings, divide_cell, fit_cell, update_cell
 from dkernel.losses.losses import parse_loss
-from dkernel.model.local.cells import CellSettings, divide_cell, fit_cell, update_cell
 from dkernel.model.model_file import save
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.training.cells import stage as cell_stage
 from dkernel.training.grids import stage as grid_stage
 from dkernel.training.update import update_model
 from tests.combinations import every_two

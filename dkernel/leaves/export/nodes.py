@@ -21,6 +21,7 @@ from dkernel.kernels.algebra import Product, Scaled, Sum
 from dkernel.kernels.landmark_columns.base import FARTHEST
 from dkernel.kernels.transforms import Selection
 
+SINGLE, DOUBLE, WHOLE = np.float32, np.float64, np.int64  # types of constants
 KERNELS = (
     "Nystrom features can be exported with Gaussian, Laplacian, Exponential, Matern of nu 1/2, 3/2 and 5/2, "
     "RationalQuadratic, Cauchy, ProductCauchy, Linear and Polynomial kernels, .on(columns), and their sums, products "

@@ -11,9 +11,9 @@ from scipy.spatial.distance import cdist
 
 import dkernel
 from dkernel import Cells, Grids, KernelClassifier, KernelRegressor
+from dkernel.leaves.cells.cells import SMOOTHNESS
 from dkernel.leaves.export import graph as graphs
 from dkernel.leaves.export.onnx import write_onnx
-from dkernel.model.local.cells import SMOOTHNESS
 from tests.combinations import every_two
 from tests.leaves.export.feeds import answers, feeds
 

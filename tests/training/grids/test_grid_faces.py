@@ -153,7 +153,7 @@ def test_weights_are_copies_of_rows():
 
 def test_a_callback_that_ends_the_grids_leaves_the_cells_unbegun(monkeypatch):
     began = []
-    monkeypatch.setattr("dkernel.training.cells.stage.CellStage.fit", lambda *some: began.append(some))
+    monkeypatch.setattr("dkernel.leaves.cells.stage.CellStage.fit", lambda *some: began.append(some))
     monkeypatch.setattr(
         "dkernel.training.planning.stage_costs.local_costs", lambda *_: {"grids": Cost(), "cells": Cost()}
     )

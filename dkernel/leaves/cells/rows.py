@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.model.local.cell_machine import CellInputs
-from dkernel.model.local.partition import CellTree, Visit
+from dkernel.leaves.cells.cell_machine import CellInputs
+from dkernel.leaves.cells.partition import CellTree, Visit
 from dkernel.solvers.objective import Coefficients, Objective
 from dkernel.streaming.execution.base import Call, Handle
 from dkernel.streaming.schedule import RowSlice

@@ -13,8 +13,8 @@ from dkernel.kernels import Matern
 from dkernel.kernels.analysis.gradients import combined_outputs, metric_root
 from dkernel.kernels.distances import median_distance
 from dkernel.kernels.landmark_columns.radial import DecayColumns, SquaredColumns
+from dkernel.leaves.cells.partition import CellTree, grow
 from dkernel.losses.losses import Loss, parse_loss
-from dkernel.model.local.partition import CellTree, grow
 from dkernel.numerics import linalg
 from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.fused.products import products

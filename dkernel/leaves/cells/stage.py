@@ -11,21 +11,13 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.features import Scaling
-from dkernel.losses.scoring import BY_LOSS
-from dkernel.model.local.cell_machine import CellInputs, CellMachine
-from dkernel.model.local.cells import CELL_METRIC_ROUNDS, Cell, CellSettings, fit_cell, learn_root_of_cells
-from dkernel.model.local.partition import grow_partitions
-from dkernel.model.local_settings import Cells
-from dkernel.model.model import Model
-from dkernel.model.recipe import Recipe
-from dkernel.numerics.array_types import F32, F64
-from dkernel.numerics.threads import usable_cores
-from dkernel.streaming.cost import CHOLESKY_SHARE, PAIR_FLOPS, Cost
-from dkernel.streaming.execution.base import Executor
-from dkernel.streaming.survey import SurveyResult
-from dkernel.training.cells.fit import CellFitter, fit_cells, judge_settings
-from dkernel.training.cells.rows import SortedRows, run_dtype
-from dkernel.training.cells.settings import (
+from dkernel.leaves.cells.cell_machine import CellInputs, CellMachine
+from dkernel.leaves.cells.cells import CELL_METRIC_ROUNDS, Cell, CellSettings, fit_cell, learn_root_of_cells
+from dkernel.leaves.cells.fit import CellFitter, fit_cells, judge_settings
+from dkernel.leaves.cells.parameters import Cells
+from dkernel.leaves.cells.partition import grow_partitions
+from dkernel.leaves.cells.rows import SortedRows, run_dtype
+from dkernel.leaves.cells.settings import (
     CELL_ROWS,
     MIDDLE_CELLS,
     SIZES,
@@ -34,7 +26,15 @@ from dkernel.training.cells.settings import (
     cell_sizes,
     search_cells,
 )
-from dkernel.training.cells.update import update_cell_machine
+from dkernel.leaves.cells.update import update_cell_machine
+from dkernel.losses.scoring import BY_LOSS
+from dkernel.model.model import Model
+from dkernel.model.recipe import Recipe
+from dkernel.numerics.array_types import F32, F64
+from dkernel.numerics.threads import usable_cores
+from dkernel.streaming.cost import CHOLESKY_SHARE, PAIR_FLOPS, Cost
+from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.survey import SurveyResult
 from dkernel.training.residual import Residual, ResidualRows
 from dkernel.training.selection.descent import SettingIndex
 from dkernel.training.selection.evaluation import FitValidationSplit, StageScores
@@ -254,3 +254,6 @@ def _choose(
 
     before = inf if start is None or not residual.judges else loss(start, 1)
     return search_cells(loss, start, effort, before)
+
+
+LOCAL_STAGE = CellStage()

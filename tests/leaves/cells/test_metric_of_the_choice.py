@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dkernel.features import Scaling
-from dkernel.model.local.cell_machine import CellInputs
-from dkernel.training.cells.stage import root_of_choice
+from dkernel.leaves.cells.cell_machine import CellInputs
+from dkernel.leaves.cells.stage import root_of_choice
 
 X = np.random.default_rng(0).standard_normal((50, 3)) * [1.0, 10.0, 0.1]
 ROTATION = np.linalg.cholesky(np.array([[2.0, 1.0, 0.0], [1.0, 1.0, 0.2], [0.0, 0.2, 0.5]]))

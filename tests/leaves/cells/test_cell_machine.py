@@ -8,11 +8,11 @@ import pytest
 
 from dkernel import KernelClassifier
 from dkernel.errors import ModelFileError
+from dkernel.leaves.cells.cell_machine import CellInputs, CellMachine
+from dkernel.leaves.cells.cells import CellSettings, fit_cell
+from dkernel.leaves.cells.partition import grow
 from dkernel.losses.losses import parse_loss
 from dkernel.model import tensor_file
-from dkernel.model.local.cell_machine import CellInputs, CellMachine
-from dkernel.model.local.cells import CellSettings, fit_cell
-from dkernel.model.local.partition import grow
 from dkernel.model.model_file import load_model, save
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dkernel.model.local.partition import CellTree, grow, grow_partitions
+from dkernel.leaves.cells.partition import CellTree, grow, grow_partitions
 from tests.combinations import examples
 
 

@@ -4,15 +4,15 @@ import hashlib
 
 import numpy as np
 
+from dkernel.leaves.cells.cell_machine import CellMachine
+from dkernel.leaves.cells.cells import Cell, divide_cell, update_cell
+from dkernel.leaves.cells.partition import CellTree
+from dkernel.leaves.cells.settings import cell_sizes
 from dkernel.losses.losses import Loss
-from dkernel.model.local.cell_machine import CellMachine
-from dkernel.model.local.cells import Cell, divide_cell, update_cell
-from dkernel.model.local.partition import CellTree
 from dkernel.model.model import Model
 from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.rows import array_digest
 from dkernel.streaming.execution.base import Call, Executor
-from dkernel.training.cells.settings import cell_sizes
 from dkernel.training.residual import ResidualRows
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from math import inf
 
-from dkernel.model.local.cells import SMOOTHNESS, CellSettings
-from dkernel.model.local_settings import Cells
+from dkernel.leaves.cells.cells import SMOOTHNESS, CellSettings
+from dkernel.leaves.cells.parameters import Cells
 from dkernel.model.recipe import Recipe
 from dkernel.training.selection.descent import SettingIndex, descend
 

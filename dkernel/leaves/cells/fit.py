@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.leaves.cells.cell_machine import CellMachine
+from dkernel.leaves.cells.cells import Cell, CellSettings, fit_cell, pack_cells, unpack_cells
+from dkernel.leaves.cells.partition import CellTree, Visit, grow
+from dkernel.leaves.cells.rows import CellRun, SortedRows, rows_of_cell
 from dkernel.losses.losses import Loss
 from dkernel.model.journal import Journal
-from dkernel.model.local.cell_machine import CellMachine
-from dkernel.model.local.cells import Cell, CellSettings, fit_cell, pack_cells, unpack_cells
-from dkernel.model.local.partition import CellTree, Visit, grow
 from dkernel.numerics.array_types import F32, F64
 from dkernel.solvers.driver import State, StateMachine, solve
 from dkernel.streaming.execution.base import Call, Executor, Handle
-from dkernel.training.cells.rows import CellRun, SortedRows, rows_of_cell
 from dkernel.training.holdout_losses import judge_rows
 from dkernel.training.residual import Residual, ResidualRows
 

@@ -9,8 +9,8 @@ from scipy.spatial.distance import cdist
 
 from dkernel.kernels import Matern
 from dkernel.kernels.analysis.gradients import gradient_moment, metric_root
+from dkernel.leaves.cells.cells import Cell, CellSettings, fit_cell, learn_root, relearn_root, typical_distance
 from dkernel.losses.losses import parse_loss
-from dkernel.model.local.cells import Cell, CellSettings, fit_cell, learn_root, relearn_root, typical_distance
 from dkernel.numerics import linalg
 
 SETTINGS = CellSettings(1.0, 0.1)

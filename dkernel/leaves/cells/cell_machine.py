@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.kernels.landmark_columns.base import FARTHEST
+from dkernel.leaves.cells.cells import SMOOTHNESS, Cell, pack_cells, unpack_cells
+from dkernel.leaves.cells.partition import CellTree
 from dkernel.model.local.base import LocalMachine
-from dkernel.model.local.cells import SMOOTHNESS, Cell, pack_cells, unpack_cells
-from dkernel.model.local.partition import CellTree
 from dkernel.numerics.array_record import ArrayRecord
 from dkernel.numerics.array_types import F32, F64
 
@@ -89,6 +89,11 @@ class CellMachine(LocalMachine):
             S[visit.rows] += weight * self.cells[number].scores(rows[visit.rows])
             total[visit.rows] += weight
         return S / total * self.unit
+
+    @property
+    def smoothness(self) -> tuple[float, float, float]:
+        """The factors of the kernel, as SMOOTHNESS has them."""
+        return SMOOTHNESS[self.nu]
 
     def without(self, outputs: Sequence[int]) -> Self:
         coef = self.coef.copy()

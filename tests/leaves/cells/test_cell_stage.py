@@ -6,10 +6,10 @@ import pytest
 import dkernel
 from dkernel import Cells, KernelClassifier, KernelRegressor
 from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.leaves.cells.settings import SIZES, best_cells_anywhere
+from dkernel.leaves.cells.stage import ROOM, CellStage
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.training.cells.settings import SIZES, best_cells_anywhere
-from dkernel.training.cells.stage import ROOM, CellStage
 from dkernel.training.selection.race import MOST_RACE_ROWS
 from tests.streaming.sources import source_of
 from tests.training.fits import CELLS, RECIPE, StoppedError, digest, fit, stop_at

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dkernel.training.cells.settings import MIDDLE_CELLS, SIZES, best_cells, best_cells_anywhere, search_cells
+from dkernel.leaves.cells.settings import MIDDLE_CELLS, SIZES, best_cells, best_cells_anywhere, search_cells
 from dkernel.training.selection.descent import SettingIndex
 
 
