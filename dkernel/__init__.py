@@ -11,7 +11,7 @@ from dkernel import errors
 from dkernel.leaf_table import LEAF_OF_NAME, load_leaf
 
 if TYPE_CHECKING:
-    from dkernel.data import open_source
+    from dkernel.data.opening import open_source
     from dkernel.estimators import KernelClassifier, KernelRegressor
     from dkernel.estimators.loading import load
     from dkernel.estimators.scoring import score
@@ -112,7 +112,7 @@ __all__ = [
 ]
 
 _NAMES = {
-    "dkernel.data": "open_source",
+    "dkernel.data.opening": "open_source",
     "dkernel.estimators": "KernelClassifier KernelRegressor",
     "dkernel.estimators.loading": "load",
     "dkernel.estimators.scoring": "score",

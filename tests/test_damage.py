@@ -23,7 +23,7 @@ import pytest
 import zarr
 
 from dkernel.cli.diagnostics.follow import read_record
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.data.paths import File
 from dkernel.data.usable_files import DoneFiles
 from dkernel.data.writers.destination import Destination, Staging

@@ -114,7 +114,7 @@ def _open(values: Mapping[str, Any], recipe: Any, client: Any) -> Any:
 
 def _is_packed(data: str) -> bool:
     """True if files of this name are unpacked before they are read."""
-    from dkernel.data.paths import COMPRESSIONS
+    from dkernel.data.endings import COMPRESSIONS
 
     return data.endswith((*COMPRESSIONS, ".npz"))
 

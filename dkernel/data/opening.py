@@ -20,12 +20,14 @@ from dkernel.data.compute import dask_compute
 from dkernel.data.encoded_columns import find_wide_columns, learn_encoding, with_numbers
 from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.text_values import parse_formats
+from dkernel.data.endings import FORMATS, split_ending
 from dkernel.data.file_parts import count_part, format_module, read_unit
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, part_of_no_rows
-from dkernel.data.paths import FORMATS, File, expand, split_ending
+from dkernel.data.paths import File, expand
 from dkernel.data.readers.folder_keys import parse_keys, with_folder_keys
 from dkernel.data.refused_columns import collect_refusals
-from dkernel.data.scratch import Scratch, copy_in_shares, unpack_all
+from dkernel.data.scratch import Scratch
+from dkernel.data.scratch_copies import copy_in_shares, unpack_all
 from dkernel.data.source import Source, Unit
 from dkernel.data.table_formats import kind_of_table
 from dkernel.data.usable_files import check_bad_files, mask_names, without_bad_files

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dkernel.data.endings import FORMATS, OTHER_ENDINGS, TEXTS, split_ending, without_query
 from dkernel.data.file_stamps import BY_CONTENT, UNKNOWN, date_text, newest_inside, stamp_file
 from dkernel.data.store import OpenedFile, explain_errors, open_filesystem, plain_path
 from dkernel.data.table_formats import refuse_tables
@@ -25,33 +26,6 @@ from dkernel.errors import DataError, DKernelWarning, RecipeError, UnseenFileErr
 
 if TYPE_CHECKING:  # commands read names before they load Dask and numpy
     from dask.delayed import Delayed
-
-# ending -> format; the format is also the name of the module that reads it.
-FORMATS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".parq": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".npy": "npy",
-    ".npz": "npy",
-    ".zarr": "zarr",
-    ".h5": "hdf5",
-    ".hdf5": "hdf5",
-    ".svmlight": "svmlight",
-    ".libsvm": "svmlight",
-    ".svm": "svmlight",
-}
-COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
-OTHER_ENDINGS = {
-    "an archive: unpack it, and name the files in it": (".zip", ".tar", ".tgz", ".7z", ".rar"),
-    "compressed in a way that is not read: unpack it": (".lz4", ".snappy", ".sz", ".br", ".lzma"),
-    "a text of any kind: rename it to .csv if it is a table with a delimiter": (".txt", ".dat", ".data", ".asc"),
-    "JSON: write it as Parquet, as by pandas.read_json": (".json", ".jsonl", ".ndjson"),
-    "a spreadsheet: save it as CSV, or as Parquet by pandas.read_excel": (".xlsx", ".xls", ".ods"),
-    "a file that pandas or pyarrow read: write it as Parquet": (".feather", ".arrow", ".ipc", ".orc", ".avro", ".pkl"),
-}
-TEXTS = ("csv", "svmlight")  # formats whose numbers are parsed by every reading; they may be compressed
 
 
 @dataclass(frozen=True)
@@ -380,13 +354,9 @@ def _remote(url: str, options: dict[str, Any]) -> _Found:
             raise DataError(f"{url}: the address cannot be read ({type(error).__name__}: {error}).") from None
 
 
-def _without_query(path: str) -> str:
-    return re.sub(r"[?#].*", "", path) if re.search("https?://", path) else path
-
-
 def _list_by(system: Any, path: str, url: str) -> _Found:
     reach = _Location(system.isdir, lambda folder: [_base(p) for p in _list(system, folder)], system.open)
-    if _without_query(path) != path and split_ending(path)[0] in FORMATS:
+    if without_query(path) != path and split_ending(path)[0] in FORMATS:
         try:
             system.info(path)
         except FileNotFoundError as error:  # which fsspec makes of everything; a host that is away may come back
@@ -472,37 +442,6 @@ def _is_no_data(path: str, system: _Location) -> bool:
     except OSError:
         return False
     return not head or any(mark in head for mark in _MARKS)
-
-
-def is_parsed(name: str) -> bool:
-    """True if the numbers of a file of this name are parsed by every reading.
-
-    Examples
-    --------
-    >>> is_parsed("rows.csv.gz"), is_parsed("rows.parquet")
-    (True, False)
-    """
-    return FORMATS.get(split_ending(name)[0]) in TEXTS
-
-
-def split_ending(path: str) -> tuple[str, str]:
-    """The ending without the compression, in small letters, and the compression.
-
-    That of a web address is the ending of its path, or of its query where the path has none that is known.
-
-    Examples
-    --------
-    >>> split_ending("A.TSV.gz"), split_ending("https://site/d.parquet?Signature=1f.3a")
-    (('.tsv', 'gz'), ('.parquet', ''))
-    >>> split_ending("https://site/?f=a.csv")
-    ('.csv', '')
-    """
-    endings = []
-    for part in (_without_query(path), path):
-        lower = part.rstrip("/").lower()
-        compression = next((c for c in COMPRESSIONS if lower.endswith(c)), "")
-        endings.append((os.path.splitext(lower.removesuffix(compression))[1], compression.lstrip(".")))
-    return next((each for each in endings if each[0] in FORMATS), endings[0])
 
 
 def _explained(path: str) -> AbstractContextManager[Any]:

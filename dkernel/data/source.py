@@ -68,7 +68,7 @@ class Source:
 
     Examples
     --------
-    >>> from dkernel.data import from_arrays
+    >>> from dkernel.data.collections.arrays import from_arrays
     >>> source = from_arrays(np.ones((5, 2)), [0, 1, 0, 1, 1])
     >>> source.n_rows, source.n_in, source.columns
     (5, 2, ('0', '1'))

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from dkernel.data import Source, from_arrays
 from dkernel.data.arrow_streams import is_stream, read_frames
 from dkernel.data.block import Block
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.data.collections.dask_arrays import is_dask, unwrap
 from dkernel.data.encoded_columns import reading_arguments
 from dkernel.data.schema import ColumnSchema
+from dkernel.data.source import Source
 from dkernel.errors import ConstantLabelWarning, DataError, RecipeError, UnsupportedError
 from dkernel.estimators.block_learning import BlockLearner
 from dkernel.estimators.coefficients import LinearCoefficients

@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from dkernel.data import Source, from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.encoded_columns import reading_arguments
 from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.unseen import UnseenValues
+from dkernel.data.source import Source
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.estimators.partial_fit import Partial, check_classes, explain_missing, read_blocks, sort_classes
 from dkernel.estimators.validation import (

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dkernel.data import Source
 from dkernel.data.collections.dask_arrays import is_dask
+from dkernel.data.source import Source
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.model.recipe import Recipe
 from dkernel.training.divide_rows import mask_groups

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block, as_label, targets_in
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.data.compute import dask_compute
+from dkernel.data.source import Source
 from dkernel.errors import DataError, MissingValueError, RecipeError, UnsupportedError
 from dkernel.estimators.validation import as_plain
 from dkernel.losses.losses import parse_loss

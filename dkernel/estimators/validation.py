@@ -11,13 +11,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from dkernel.data import Source, from_arrays, open_source
 from dkernel.data.block import as_label, holds_lists, is_missing, refuse_masked, targets_in
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.data.collections.dask_arrays import dense, is_dask, refuse_parts, unwrap
 from dkernel.data.collections.tables import as_rows, holds_objects
 from dkernel.data.column_types import are_numbers
 from dkernel.data.encoded_columns import reading_arguments
 from dkernel.data.encoding import Encoding
+from dkernel.data.opening import open_source
+from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals
 from dkernel.kernels import parse

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data import Block
+from dkernel.data.block import Block
 from dkernel.data.column_types import DATE, TIME
 from dkernel.data.encoding.columns import ONE_HOT, CategoryColumn, NumberColumn
 from dkernel.data.encoding.unseen import UnseenValues, describe_counts

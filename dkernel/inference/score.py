@@ -21,9 +21,10 @@ from typing import Any
 import pyarrow as pa
 from dask.local import get_sync
 
-from dkernel.data import Block, Source, Unit
+from dkernel.data.block import Block
 from dkernel.data.encoding.unseen import Counted, UnseenValues
 from dkernel.data.rejected_rows import describe_bad_rows
+from dkernel.data.source import Source, Unit
 from dkernel.data.usable_files import check_bad_files
 from dkernel.data.writers.collisions import Location, check_apart
 from dkernel.data.writers.destination import Destination, Staging

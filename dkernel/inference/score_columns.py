@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dkernel.data import Block
 from dkernel.data.arrow import as_column
+from dkernel.data.block import Block
 from dkernel.data.division import groups_in
 from dkernel.errors import DataError, RecipeError, TooLargeError, UnsupportedError
 from dkernel.model.conformal import COVERAGE, check_coverage

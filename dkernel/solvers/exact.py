@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data import from_arrays
 from dkernel.data.block import Block
+from dkernel.data.collections.rows import hold_block
 from dkernel.data.source import Source
 from dkernel.errors import RecipeError
 from dkernel.features import FeatureMap, NystromMap
@@ -78,19 +78,7 @@ def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
             "'pcg' or 'lbfgs' for the exact optimum on fewer columns."
         )
     rows = _distinct(read_sample(source, executor, n))
-    # The inputs that an encoding made may have equal names; a kernel finds columns of objects by theirs.
-    columns = source.columns if source.objects else None
-    made = from_arrays(rows.X, rows.y, rows.weight, columns=columns, dtype=recipe.dtype, kernel=recipe.kernels[0])
-    merged = replace(
-        made,
-        columns=source.columns,
-        label=source.label,
-        encoding=source.encoding,
-        notes=source.notes,
-        passed_over=source.passed_over,
-        weight_column=source.weight_column,
-        weight=None if rows.weight is None else source.weight or "weight",
-    )
+    merged = hold_block(rows, source, recipe.dtype)
     return CountedSource.of(merged, merged.n_rows, unit_of(source) or 1.0)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.data.paths import is_parsed
+from dkernel.data.endings import is_parsed
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.features import Scaling

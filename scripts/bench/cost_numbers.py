@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.features import Scaling
 from dkernel.features.nystrom import NystromMap
 from dkernel.kernels import Gaussian, Kernel, Laplacian
@@ -43,7 +43,7 @@ FIRST_FIT = """
 import time
 import numpy as np, psutil
 import dkernel.cli.train
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.streaming.execution.connect import connect
 from dkernel.model.recipe import Recipe
 from dkernel.training.fit import train

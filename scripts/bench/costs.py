@@ -16,7 +16,7 @@ from cost_numbers import numbers
 from plans import FITS, rows
 from report import finish, parser
 
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.model.recipe import Recipe
 from dkernel.solvers.catalogue import SOLVER_CLASSES
 from dkernel.solvers.setup_cost import setup_flops

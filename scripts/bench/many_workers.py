@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from report import finish, parser
 
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.data.source import Source
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.cost import CALL_SECONDS, READ_BYTES, core_seconds

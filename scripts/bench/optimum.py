@@ -23,7 +23,8 @@ import numpy as np
 from quadratic import write_rows
 from report import error_of, finish, forest, parser
 
-from dkernel.data import from_arrays, open_source
+from dkernel.data.collections.arrays import from_arrays
+from dkernel.data.opening import open_source
 from dkernel.data.source import Source
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.base import Executor

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from report import finish, parser
 
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.inference.baselines import baselines, baselines_cost
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import ThreadsExecutor

@@ -26,7 +26,7 @@ from typing import Any
 import psutil
 from report import finish, markdown, parser
 
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.model.model_file import compute_digest
 from dkernel.model.recipe import Recipe
 from dkernel.solvers.sgd_round import SGDHeads

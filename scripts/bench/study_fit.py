@@ -23,7 +23,9 @@ from quadratic import write_rows
 from report import boosted_trees, error_of, load
 from study_points import BELOW, METHODS, SETS, TREES, Point
 
-from dkernel.data import Source, from_arrays, open_source
+from dkernel.data.collections.arrays import from_arrays
+from dkernel.data.opening import open_source
+from dkernel.data.source import Source
 from dkernel.kernels import parse
 from dkernel.model.model import Model
 from dkernel.model.model_file import save

@@ -29,7 +29,7 @@ from counted_processes import COUNTS, count_messages, counts_of, run_scheduler, 
 from distributed import Client
 from report import finish, markdown, parser
 
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.model.model_file import save
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.base import Call

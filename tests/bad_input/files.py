@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.errors import DataError
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dkernel import KernelClassifier, KernelRegressor
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import UnsupportedError
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor

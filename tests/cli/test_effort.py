@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dkernel import KernelClassifier
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.model.parameters import EFFORTS
 from dkernel.model.recipe import Recipe
 from dkernel.solvers.budget import choice_flops

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import dkernel
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.data.encoding.notation import find_example, remark_on
 from dkernel.errors import DataError
 
@@ -148,8 +149,8 @@ def test_texts_mean_the_same_by_every_door(words, kind, tmp_path):
     rows.to_parquet(tmp_path / "keys", partition_cols=["text"])
     found = [dkernel.open_source(tmp_path / name, label="y").encoding for name in ("t.csv", "t.parquet", "keys")]
     found.append(dkernel.KernelClassifier("gaussian", gamma=0.5, metric="identity").fit(X, y).model_.encoding)
-    found.append(dkernel.data.from_arrays(X, y, categorical="auto", missing="indicator").encoding)
+    found.append(from_arrays(X, y, categorical="auto", missing="indicator").encoding)
     lazy = dd.from_pandas(X, npartitions=3), dd.from_pandas(y, npartitions=3)
-    found.append(dkernel.data.from_arrays(*lazy, categorical="auto", missing="indicator").encoding)
+    found.append(from_arrays(*lazy, categorical="auto", missing="indicator").encoding)
     assert [encoding.kinds["text"] for encoding in found] == [kind] * 6
     assert all(encoding == found[0] for encoding in found)

@@ -15,7 +15,7 @@ import dkernel
 from dkernel.cli import main
 from dkernel.cli.options import FileType
 from dkernel.cli.run_record import Record
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.data.paths import expand
 from dkernel.data.writers.collisions import inputs
 from dkernel.errors import DataError, UnsupportedError

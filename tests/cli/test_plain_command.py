@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from dkernel import load
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.losses.metrics import paired_difference
 from dkernel.model import model_file
 from dkernel.model.recipe import Recipe

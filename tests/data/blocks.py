@@ -2,7 +2,8 @@
 
 import pyarrow as pa
 
-from dkernel.data import Block, Source
+from dkernel.data.block import Block
+from dkernel.data.source import Source
 
 
 def read_blocks(source: Source) -> list[Block]:

@@ -11,7 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dkernel.data import Block, Source, from_arrays
+from dkernel.data.block import Block
+from dkernel.data.collections.arrays import from_arrays
+from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from tests.data.blocks import read_blocks
 

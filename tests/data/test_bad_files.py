@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dkernel.data import open_source
 from dkernel.data.file_schema import ReadColumns
+from dkernel.data.opening import open_source
 from dkernel.data.readers.arrow_tables import raw_of_table
 from dkernel.errors import DataError, RecipeError
 
@@ -149,7 +149,7 @@ def test_roles_that_clash(tmp_path: Path) -> None:
 def test_the_folder_of_a_run_that_was_killed_is_removed_by_the_next(tmp_path: Path) -> None:
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"a,y\n1,2\n3,4\n"))
     script = (
-        "import os, signal, sys\nfrom dkernel.data import open_source\nfrom dkernel.data.scratch import Scratch\n"
+        "import os, signal, sys\nfrom dkernel import open_source\nfrom dkernel.data.scratch import Scratch\n"
         "open_source(sys.argv[1] + '/a.csv.gz', label='y', scratch=Scratch(beside=sys.argv[1]))\n"
         "print(*os.listdir(sys.argv[1]), flush=True)\n"
         "input() if sys.argv[2] == 'wait' else os.kill(os.getpid(), signal.SIGKILL)\n"

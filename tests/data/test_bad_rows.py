@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.errors import DataError, DKernelWarning, MissingValueError
 
 GOOD = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "s": list("abab"), "w": [1.0, 2.0, 1.0, 1.0], "y": [0, 1, 1, 0]})

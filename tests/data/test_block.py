@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dkernel import KernelRegressor
-from dkernel.data import open_source
 from dkernel.data.block import Block, UncheckedBlock, as_label, as_weight, chunk_limit, cut_blocks, cut_evenly
 from dkernel.data.file_schema import FileSchema, ReadColumns, divide
+from dkernel.data.opening import open_source
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import raw_of_table
 from dkernel.errors import DataError

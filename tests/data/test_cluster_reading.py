@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from distributed import Client, LocalCluster
 
-from dkernel.data import from_arrays, open_source
+from dkernel.data.collections.arrays import from_arrays
+from dkernel.data.opening import open_source
 
 pytestmark = pytest.mark.cluster
 

@@ -6,8 +6,8 @@ import distributed  # noqa: F401  (Dask looks for a client once it is imported)
 from dask import delayed
 
 from dkernel import KernelClassifier
-from dkernel.data import open_source
 from dkernel.data.compute import dask_compute
+from dkernel.data.opening import open_source
 from tests.estimators.data import SMALL, ball
 
 

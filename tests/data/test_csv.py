@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkernel.data import open_source
 from dkernel.data.file_schema import FilePart, ReadColumns, ReadOptions
+from dkernel.data.opening import open_source
 from dkernel.data.paths import expand
 from dkernel.data.readers.csv import read_part
 from dkernel.data.readers.csv_fields import Header

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.data.paths import expand
 from dkernel.errors import DataError
 from tests.data.blocks import read_kept

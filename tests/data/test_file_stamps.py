@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import zarr
 
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.data.paths import expand
 from dkernel.data.usable_files import DoneFiles
 from dkernel.errors import DataError

@@ -13,7 +13,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
 
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from tests.data.blocks import read_blocks, read_kept

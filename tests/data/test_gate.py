@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 import dkernel
 from dkernel.cli import main
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.data.column_types import is_bytes
 from dkernel.errors import DKernelError
 from dkernel.model.model_file import compute_digest

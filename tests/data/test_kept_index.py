@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.errors import DataError
 from tests.data.blocks import read_kept
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.data.readers import parquet
 from dkernel.errors import DataError, DKernelWarning
 from dkernel.model.model_file import compute_digest
@@ -61,10 +61,10 @@ def all_of(source):
 def test_a_large_group_is_read_as_small_ones(table, one, place, tmp_path, monkeypatch):
     pq.write_table(table, tmp_path / "many.parquet", row_group_size=SHARE)
     if place == "not copied":
-        monkeypatch.setattr("dkernel.data.scratch.store_shares", lambda *_: "")
+        monkeypatch.setattr("dkernel.data.scratch_copies.store_shares", lambda *_: "")
     if place == "of a store":
         fsspec.filesystem("memory").pipe("/groups/one.parquet", one.read_bytes())
-        monkeypatch.setattr("dkernel.data.scratch.store_shares", lambda *_: "")
+        monkeypatch.setattr("dkernel.data.scratch_copies.store_shares", lambda *_: "")
         one = "memory://groups/one.parquet"
     small, large = (open_source(path, scratch=tmp_path / "s", **GOOD) for path in (tmp_path / "many.parquet", one))
     copies = list((tmp_path / "s").iterdir()) if (tmp_path / "s").exists() else []
@@ -88,7 +88,7 @@ def test_the_parts_of_other_files_are_their_groups(table, tmp_path):
 def test_the_plan_says_how_large_groups_are_read(one, tmp_path, monkeypatch):
     found = plan(open_source(one, scratch=tmp_path / "s", **GOOD), RECIPE, SerialExecutor())
     assert found["row_groups"] == f"those of {one} are large: it is read from a copy on scratch"
-    monkeypatch.setattr("dkernel.data.scratch.store_shares", lambda *_: "")
+    monkeypatch.setattr("dkernel.data.scratch_copies.store_shares", lambda *_: "")
     found = plan(open_source(one, **GOOD), RECIPE, SerialExecutor())
     assert "decoded from their beginning for each share: write groups of 100,000 rows" in found["row_groups"]
 

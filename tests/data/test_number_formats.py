@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dkernel
-from dkernel.data import from_arrays, open_source
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.data.encoding.text_values import read_example, suggest_examples
+from dkernel.data.opening import open_source
 from dkernel.errors import DataError, RecipeError
 from tests.combinations import examples
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dkernel.data import from_arrays, open_source
+from dkernel.data.collections.arrays import from_arrays
+from dkernel.data.opening import open_source
 from dkernel.errors import DataError
 
 N = 6

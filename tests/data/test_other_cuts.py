@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 
 from dkernel import KernelClassifier
-from dkernel.data import from_arrays, open_source
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.data.encoding import CategoryColumn
+from dkernel.data.opening import open_source
 from tests.combinations import every_two
 
 COLUMNS = ["zip", "x", "s"]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dkernel.data.paths import COMPRESSIONS, FORMATS, OTHER_ENDINGS
+from dkernel.data.endings import COMPRESSIONS, FORMATS, OTHER_ENDINGS
 from dkernel.data.writers import formats
 from dkernel.data.writers.destination import Destination
 from dkernel.data.writers.formats import OUTPUT_FORMATS, choose_format

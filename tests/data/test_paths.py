@@ -15,7 +15,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 import dkernel
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.data.paths import expand
 from dkernel.data.writers.destination import Destination
 from dkernel.errors import DataError, DKernelError, DKernelWarning

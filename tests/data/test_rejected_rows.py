@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkernel.data import open_source
 from dkernel.data.file_schema import FilePart, ReadColumns, ReadOptions
-from dkernel.data.opening import read_unit
+from dkernel.data.opening import open_source, read_unit
 from dkernel.data.paths import expand
 from dkernel.data.readers.csv_schema import _header, scan
 from dkernel.data.rejected_rows import REJECTS, rows_of_csv, to_csv
-from dkernel.data.scratch import Scratch, unpack_all
+from dkernel.data.scratch import Scratch
+from dkernel.data.scratch_copies import unpack_all
 from dkernel.errors import DataError, RecipeError
 from tests.combinations import examples
 from tests.data import brute_csv

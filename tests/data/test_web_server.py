@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.data.paths import expand
 from dkernel.data.store import locate
 from dkernel.errors import DataError

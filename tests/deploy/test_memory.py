@@ -4,7 +4,7 @@ import dask.array as da
 import pytest
 from dask.utils import parse_bytes
 
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.model.recipe import Recipe
 from dkernel.training.planning.memory_plan import Plan
 from tests.deploy.places import documents

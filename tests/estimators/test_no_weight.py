@@ -7,7 +7,8 @@ import pytest
 
 import dkernel
 from dkernel import KernelClassifier
-from dkernel.data import from_arrays, open_source
+from dkernel.data.collections.arrays import from_arrays
+from dkernel.data.opening import open_source
 from dkernel.errors import DataError
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.block_reader import BlockReader

@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 import dkernel
 from dkernel.cli.train import RECIPE
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import RecipeError
 from dkernel.estimators.parameters import UnknownParameterError
 from tests.estimators.data import ESTIMATORS, ball
@@ -111,7 +112,7 @@ READING = [
 
 @pytest.mark.parametrize("reading", READING)
 def test_what_says_how_columns_are_read_is_refused_with_a_source(reading):
-    source = dkernel.data.from_arrays(np.arange(9.0)[:, None], np.arange(9.0))
+    source = from_arrays(np.arange(9.0)[:, None], np.arange(9.0))
     with pytest.raises(dkernel.errors.DataError, match=rf"{next(iter(reading))}=.* a Source has its own reading"):
         dkernel.KernelRegressor(**reading).fit(source)
 

@@ -18,8 +18,8 @@ from dkernel import (
     Tuner,
     save,
 )
-from dkernel.data import from_arrays
 from dkernel.data.block import chunk_limit
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import DataError
 from tests.combinations import every_two
 from tests.estimators.data import SMALL

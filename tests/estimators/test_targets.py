@@ -15,7 +15,7 @@ from sklearn.preprocessing import KernelCenterer
 
 import dkernel
 from dkernel import KernelClassifier, KernelRegressor, Tuner
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import DataError
 from dkernel.estimators.validation import make_source
 from dkernel.inference.evaluate import evaluate_model

@@ -7,7 +7,7 @@ from sklearn.svm import SVC, SVR
 
 import dkernel
 from dkernel import Gaussian, KernelClassifier, KernelKMeans, KernelPerceptron, OneClassSVM
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import train

@@ -5,7 +5,7 @@ import pytest
 
 import dkernel
 from dkernel import KernelClassifier, KernelRegressor, errors
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from tests.estimators.data import SMALL, ball, lazily, wave
 
 OTHERS = ball(500, seed=7)

@@ -7,6 +7,7 @@ import pytest
 import dkernel
 from dkernel import KernelClassifier, KernelRegressor, NystromFeatures, Tuner
 from dkernel.data.block import Block
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import DataError, RecipeError
 from dkernel.features import FourierMap, Scaling
 from dkernel.kernels import Gaussian
@@ -83,26 +84,22 @@ def test_equal_rows_are_one_in_an_order_of_their_content():
     X = np.array([[0.0, 1.0], [-0.0, 1.0], [2.0, 3.0], [0.0, 1.0], [5.0, 5.0]])
     y, w = np.array([1, 1, 2, 2, 1]), np.array([0.5, 2.0, 1.0, 1.0, 0.0])
     recipe, executor = Recipe(solver="psgd", kernel="gaussian"), SerialExecutor()
-    source = deduplicate(dkernel.data.from_arrays(X, y, w), recipe, executor)
+    source = deduplicate(from_arrays(X, y, w), recipe, executor)
     (block,) = source.units[0].task.compute()
     found = {(*x.tolist(), label): weight for x, label, weight in zip(block.X, block.y, block.weight, strict=True)}
     assert found == {(0.0, 1.0, 1): 2.5, (2.0, 3.0, 2): 1.0, (0.0, 1.0, 2): 1.0}
-    turned = deduplicate(
-        dkernel.data.from_arrays(da.from_array(X[::-1], chunks=(2, 2)), y[::-1], w[::-1]), recipe, executor
-    )
+    turned = deduplicate(from_arrays(da.from_array(X[::-1], chunks=(2, 2)), y[::-1], w[::-1]), recipe, executor)
     np.testing.assert_array_equal(turned.units[0].task.compute()[0].X, block.X)
-    numbers = [
-        deduplicate(dkernel.data.from_arrays(X, each), recipe, executor).X.compute() for each in (y, y.astype(float))
-    ]
+    numbers = [deduplicate(from_arrays(X, each), recipe, executor).X.compute() for each in (y, y.astype(float))]
     np.testing.assert_array_equal(*numbers)
-    assert deduplicate(dkernel.data.from_arrays(X[2:4], y[2:4], [1, 1]), recipe, executor).weight is None
-    texts = deduplicate(dkernel.data.from_arrays(["ab", "c", "ab"], [1, 2, 1], kernel="SpectrumKernel(k=1)"),
+    assert deduplicate(from_arrays(X[2:4], y[2:4], [1, 1]), recipe, executor).weight is None
+    texts = deduplicate(from_arrays(["ab", "c", "ab"], [1, 2, 1], kernel="SpectrumKernel(k=1)"),
                    Recipe(solver="psgd", kernel="SpectrumKernel(k=1)"), executor)  # fmt: skip
     assert texts.n_rows == 2
     with pytest.raises(DataError, match="weights are 0 in all 5 rows"):
-        deduplicate(dkernel.data.from_arrays(X, y, 0 * w), recipe, executor)
+        deduplicate(from_arrays(X, y, 0 * w), recipe, executor)
     with pytest.raises(RecipeError, match="up to 4,096 rows and the data have 5,000"):
-        deduplicate(dkernel.data.from_arrays(np.zeros((5000, 1))), recipe, executor)
+        deduplicate(from_arrays(np.zeros((5000, 1))), recipe, executor)
 
 
 def test_rows_of_weight_zero_are_no_rows():
@@ -173,7 +170,7 @@ def test_a_weight_below_the_least_is_that_of_no_row(tmp_path):
 
 
 def surveyed(X, y, weight=None):
-    source = dkernel.data.from_arrays(da.from_array(X, chunks=(70, -1)), y, weight)
+    source = from_arrays(da.from_array(X, chunks=(70, -1)), y, weight)
     pieces = cut_pieces([unit.rows for unit in source.units])
     feed = BlockReader(SerialExecutor(), source, keep=False)
     try:
@@ -257,7 +254,7 @@ def test_few_rows_are_solved_exactly_unless_passes_are_asked_for():
         for more in ({"solver": "psgd"}, {"passes": 2}, {"loss": "perceptron"}, {"polish": 1})
     ]
     assert by_passes == ["psgd"] * 4
-    source = dkernel.data.from_arrays(X, y)
+    source = from_arrays(X, y)
     assert KernelClassifier(**SMALL | {"solver": "auto"}).fit(source).model_.recipe.solver == "exact"
 
 

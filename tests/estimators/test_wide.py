@@ -20,7 +20,7 @@ from dkernel import (
     load,
     save,
 )
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows
 from tests.estimators.wide import P, texts

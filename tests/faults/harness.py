@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from distributed.core import Status
 
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.model import model_file
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.base import resolve

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 from dask.base import tokenize
 from dask.delayed import Delayed
 
-from dkernel.data import Block, Source, Unit
+from dkernel.data.block import Block
 from dkernel.data.rejected_rows import REJECTS
+from dkernel.data.source import Source, Unit
 from dkernel.errors import UnsupportedError
 
 ROWS = ((3, 2), (4,), (1, 0, 1))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dkernel import KernelClassifier
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.inference import baselines as baseline
 from dkernel.inference.baselines import baselines

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dkernel
-from dkernel.data import Block
+from dkernel.data.block import Block
 from dkernel.errors import DriftWarning
 from dkernel.inference.drift import DRIFTED, _index_of_levels, _index_of_number, find_drift, measure_moments
 

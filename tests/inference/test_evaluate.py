@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import DataError
 from dkernel.inference.evaluate import evaluate_model
 from dkernel.model.model import Model

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.features import NystromMap
 from dkernel.inference.evaluate import evaluate_model
 from dkernel.model.recipe import Recipe

@@ -12,7 +12,8 @@ import pytest
 from dask.delayed import Delayed
 
 from dkernel import KernelRegressor
-from dkernel.data import Unit, from_arrays
+from dkernel.data.collections.arrays import from_arrays
+from dkernel.data.source import Unit
 from dkernel.data.writers.atomic import file_digest
 from dkernel.errors import ClusterError, DataError, RecipeError, UnsupportedError
 from dkernel.features import FourierMap, Scaling

@@ -12,7 +12,7 @@ import dask
 import pytest
 from dask.delayed import Delayed
 
-from dkernel.data import Unit
+from dkernel.data.source import Unit
 from dkernel.data.store import open_store
 from dkernel.data.writers import atomic
 from dkernel.errors import DataError

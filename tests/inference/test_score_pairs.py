@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dkernel
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.data.writers import atomic, formats
 from dkernel.data.writers.destination import Destination
 from dkernel.errors import DataError

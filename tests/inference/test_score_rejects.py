@@ -7,7 +7,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.data.writers import atomic
 from dkernel.errors import DataError
 from dkernel.inference.score import write_scores

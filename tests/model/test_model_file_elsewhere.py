@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.features import Scaling
 from dkernel.inference.score import write_scores
 from dkernel.model.model_file import load_model, save

@@ -6,7 +6,7 @@ import scipy.optimize
 from sklearn.linear_model import LogisticRegression, QuantileRegressor
 
 from dkernel import KernelRegressor
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import UnsupportedError
 from dkernel.inference.evaluate import evaluate_model
 from dkernel.leaves.tuning.search import tune

@@ -7,7 +7,7 @@ import scipy.stats
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.preprocessing import KernelCenterer
 
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import RecipeError
 from dkernel.features import NystromMap
 from dkernel.model import model_file

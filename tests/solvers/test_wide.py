@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from dkernel import save
-from dkernel.data import from_arrays
 from dkernel.data.block import Block
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import MemoryBudgetError
 from dkernel.features import NystromMap
 from dkernel.features.base import Coordinates

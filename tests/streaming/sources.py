@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 from dask.delayed import Delayed
 
-from dkernel.data import from_arrays
 from dkernel.data.block import Block
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.data.source import Unit
 from dkernel.numerics.sparse_rows import SparseRows
 

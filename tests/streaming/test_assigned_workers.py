@@ -13,7 +13,7 @@ import pytest
 from distributed import Client, LocalCluster, wait
 
 from dkernel import KernelClassifier
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import DataError, DKernelWarning
 from dkernel.model import model_file
 from dkernel.streaming.block_reader import BlockReader

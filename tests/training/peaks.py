@@ -6,7 +6,7 @@ python tests/training/peaks.py DATA COLUMNS WORKERS RECIPE       prints one JSON
 import json
 import sys
 
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.connect import connect
 from dkernel.training.fit import plan, train

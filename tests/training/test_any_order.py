@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 import dkernel
-from dkernel.data import open_source
 from dkernel.data.block import Block
+from dkernel.data.opening import open_source
 from dkernel.inference.conformity import conformalize_model
 from dkernel.inference.evaluate import evaluate_model
 from dkernel.model.model import Model

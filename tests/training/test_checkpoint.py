@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.errors import ClusterError, DataError, DKernelWarning, RecipeError
 from dkernel.numerics.fused import processor
 from dkernel.solvers import sgd

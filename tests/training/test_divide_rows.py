@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dkernel import KernelRegressor
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.errors import DataError, RecipeError
 from dkernel.model import model_file
 from dkernel.model.recipe import Recipe

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import DataError, DKernelError, RecipeError
 from dkernel.model.recipe import Recipe
 from dkernel.solvers.preconditioner import Preconditioner

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from dkernel import KernelClassifier
 from dkernel.cli import main
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.model import model_file
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.block_reader import BlockReader

@@ -6,7 +6,7 @@ import pytest
 
 import dkernel
 from dkernel import KernelClassifier, KernelRegressor
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.losses.losses import parse_loss
 from dkernel.model import local_settings

@@ -12,7 +12,9 @@ import pytest
 
 import dkernel
 from dkernel import Gaussian, KernelClassifier, NystromFeatures, SetKernel, SpectrumKernel
-from dkernel.data import block, from_arrays, open_source
+from dkernel.data import block
+from dkernel.data.collections.arrays import from_arrays
+from dkernel.data.opening import open_source
 from dkernel.errors import DataError, DKernelError, RecipeError, UnsupportedError
 from dkernel.features import NystromMap
 from dkernel.inference.evaluate import evaluate_model

@@ -10,7 +10,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import brier_score_loss, log_loss
 
 from dkernel import KernelClassifier
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import ModelFileError, RecipeError
 from dkernel.inference.evaluate import evaluate_model
 from dkernel.model import model_file

@@ -8,7 +8,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from dkernel.data import from_arrays, open_source
+from dkernel.data.collections.arrays import from_arrays
+from dkernel.data.opening import open_source
 from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import early_end
 from dkernel.streaming.execution.local import ThreadsExecutor

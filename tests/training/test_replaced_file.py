@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.errors import DataError
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.features.choose import FEATURES
 from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import SOLVERS

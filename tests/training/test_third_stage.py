@@ -7,7 +7,7 @@ import pytest
 
 import dkernel
 from dkernel import KernelRegressor
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import ModelFileError, RecipeError, UnsupportedError
 from dkernel.model.local.base import LocalMachine
 from dkernel.model.local_settings import STAGES, LocalSettings, register_stage

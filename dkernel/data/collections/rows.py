@@ -22,6 +22,7 @@ from dkernel.data.block import (
     cut_evenly,
     label_and_weight,
     one_a_row,
+    targets_in,
 )
 from dkernel.data.collections.dask_arrays import (
     block_graphs,
@@ -42,12 +43,14 @@ from dkernel.data.collections.tables import (
     to_table,
 )
 from dkernel.data.column_types import BOOL, FLOAT, INT, TEXT, type_of_dtype
+from dkernel.data.compute import dask_compute
 from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.label_means import n_copies
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.rows import byte_views, stored_size
+from dkernel.numerics.sparse_rows import RangeNames
 
 Part = tuple[int, Any, Any, Any]
 """Number of the first copy of the first row; rows, labels and weights, of Dask as tasks."""
@@ -147,6 +150,25 @@ class MemoryRows(GivenRows):
             units.append(_unit((n,), (token, layout.columns, layout.dtype, i), make, some))
             first, number = first + n, number + (n if some[2] is None else n_copies(some[2]))
         return _source(units, inputs, token, label, row_bytes, encoding)
+
+
+def hold_block(rows: Block, like: Source, dtype: str) -> Source:
+    """A source of rows in memory, whose columns are those of the source they were read from."""
+    # The inputs that an encoding made may have equal names; a kernel finds columns of objects by theirs.
+    numbers: Sequence[str] = RangeNames(0, int(rows.X.shape[1])) if like.sparse else ()
+    layout = Layout(like.columns if like.objects else numbers, dtype, like.objects)
+    held = MemoryRows(rows.X, rows.y, rows.weight, dask_compute).source(layout, None)
+    return replace(
+        held,
+        columns=like.columns,
+        label=like.label,
+        targets=targets_in(rows.y),
+        encoding=like.encoding,
+        notes=like.notes,
+        passed_over=like.passed_over,
+        weight_column=like.weight_column,
+        weight=None if rows.weight is None else like.weight or "weight",
+    )
 
 
 class DaskRows(GivenRows):

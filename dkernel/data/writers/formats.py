@@ -22,7 +22,8 @@ import pyarrow.parquet as pq
 
 from dkernel.data.arrow import column_array, cut_tables, look_up, open_parquet, text_of_bytes
 from dkernel.data.column_types import BOOL, COLUMN_TYPES, DATE, DURATION, FLOAT, INT, OTHER, TEXT, column_type
-from dkernel.data.paths import COMPRESSIONS, FORMATS, OTHER_ENDINGS, File
+from dkernel.data.endings import COMPRESSIONS, FORMATS, OTHER_ENDINGS
+from dkernel.data.paths import File
 from dkernel.data.readers.csv_fields import split_fields
 from dkernel.data.readers.text_rows import row_blocks
 from dkernel.errors import DataError, UnsupportedError

@@ -8,7 +8,7 @@ from dask.delayed import delayed
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.features import NystromMap
 from dkernel.numerics.array_types import F64

@@ -15,7 +15,7 @@ from dkernel.data.block import UncheckedBlock
 from dkernel.data.damage import explain_damage
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
-from dkernel.data.scratch import NO_NPZ
+from dkernel.data.scratch_copies import NO_NPZ
 from dkernel.errors import DataError
 from dkernel.leaves.arrays.array_file import Member, is_run, matrix_columns, member, raw_of_members, table_of_members
 from dkernel.numerics.validation import RowDescriber

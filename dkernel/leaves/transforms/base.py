@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from dkernel.data import Source
 from dkernel.data.collections.dask_arrays import is_dask, refuse_parts, unwrap
+from dkernel.data.source import Source
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import NamedParameters, check_parameters
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, content_key

@@ -7,10 +7,11 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from dkernel.data import Source, from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.data.collections.dask_arrays import as_chunks, compute_values, dense, is_dask, make_arrays
 from dkernel.data.collections.tables import as_rows, matrix
 from dkernel.data.compute import dask_compute
+from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed, check_parameters

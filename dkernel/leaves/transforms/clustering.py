@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
 
-from dkernel.data import Source
 from dkernel.data.collections.dask_arrays import is_dask
+from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data import Source
+from dkernel.data.source import Source
 from dkernel.estimators.prediction import content_key
 from dkernel.estimators.validation import draw_seed, make_source
 from dkernel.features import FeatureMap, Scaling

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from dkernel.data import Source
 from dkernel.data.collections.tables import stays_sparse
+from dkernel.data.source import Source
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.features import by_landmarks, choose_map, is_complete, resolve_features

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data import Source, from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.data.collections.dask_arrays import refuse_parts, unwrap
 from dkernel.data.collections.tables import stays_sparse
+from dkernel.data.source import Source
 from dkernel.errors import RecipeError
 from dkernel.estimators.parameters import KernelLike, LandmarksLike, Seed, check_parameters
 from dkernel.estimators.validation import check_table, make_source, parse_landmarks

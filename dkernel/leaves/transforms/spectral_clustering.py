@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data import Source
+from dkernel.data.source import Source
 from dkernel.leaves.transforms.clustering import Clustering
 from dkernel.leaves.transforms.feature_moments import FeatureMoments, Phi
 from dkernel.numerics.threads import one_blas_thread

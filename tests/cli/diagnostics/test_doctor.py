@@ -14,7 +14,7 @@ import yaml
 
 from dkernel.cli.diagnostics.doctor import CHECKS, DoctorRequest, diagnose
 from dkernel.cli.diagnostics.host_facts import probe
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.connect import parse_memory_limit
 

@@ -7,9 +7,10 @@ import pytest
 
 import dkernel
 from dkernel import KernelClassifier, KernelRegressor
-from dkernel.data import from_arrays, open_source
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.data.encoding import TableCounts
 from dkernel.data.encoding.label_means import FOLD_PERIOD, LABEL_FOLDS, copies_in_folds, n_copies
+from dkernel.data.opening import open_source
 from dkernel.errors import DataError
 
 TABLES = {"categorical": "auto", "missing": "indicator"}

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dkernel.data import open_source
+from dkernel.data.opening import open_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 

@@ -9,7 +9,7 @@ from sklearn.metrics import (
 )
 
 from dkernel import KernelClassifier
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.leaves.report.numbers import calibration, judge, learning_curve, regions
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor

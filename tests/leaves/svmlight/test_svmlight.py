@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkernel.data import open_source
 from dkernel.data.file_schema import FilePart, ReadColumns
+from dkernel.data.opening import open_source
 from dkernel.data.paths import expand
 from dkernel.errors import DataError
 from dkernel.leaves.svmlight.svmlight import count, parse_lines, read_part

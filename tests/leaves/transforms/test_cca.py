@@ -7,7 +7,7 @@ from sklearn.cross_decomposition import CCA
 
 import dkernel
 from dkernel import Gaussian, KernelCCA, Laplacian
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import DataError, RecipeError
 from tests.estimators.data import chunked
 from tests.reference import kernel_cca

@@ -9,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
 
 from dkernel import Gaussian, KernelKMeans, KernelPCA
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import DataError, RecipeError
 from tests.estimators.data import ball, chunked
 

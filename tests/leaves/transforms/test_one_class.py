@@ -8,7 +8,7 @@ from sklearn.linear_model import SGDOneClassSVM
 
 import dkernel
 from dkernel import OneClassSVM
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import RecipeError
 from dkernel.leaves.transforms.one_class_loss import OneClassNewton, begin, sum_losses, values, widths
 

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 from distributed import Client, Future
 
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import ClusterError, DataError, DKernelWarning, RecipeError
 from dkernel.model.recipe import Recipe
 from dkernel.numerics import resource_limits

@@ -7,7 +7,7 @@ import pytest
 
 import dkernel
 from dkernel import Grids, KernelClassifier, KernelRegressor
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import MemoryBudgetError, RecipeError, UnsupportedError
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.cost import Cost

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import MemoryBudgetError
 from dkernel.model.recipe import Recipe
 from dkernel.solvers.sizes import Sizes

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dkernel import KernelClassifier, KernelFeatures, KernelRegressor, NystromFeatures
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.features.landmarks import RULES
 from dkernel.kernels import AdditiveChi2, Linear

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dkernel.data import from_arrays
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import UnsupportedError
 from dkernel.features import Scaling
 from dkernel.kernels import Gaussian, Kernel, Laplacian, Linear, Matern
