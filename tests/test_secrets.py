@@ -109,7 +109,7 @@ COMMANDS = {
     "show": "show {m.st}",
     "show to a place": "show m.st --markdown --out {card.md}",
     "watch": "watch {m.st} --patience 0",
-    "jobs": "jobs {}",
+    "watch of a folder": "watch {} --patience 0",
     "cancel": "cancel {m.st}",
     "doctor": f"doctor {{x.parquet}} {FIT} --out {{n.st}} --checkpoint {{c}} --json",
     "doctor in words": f"doctor x.parquet {FIT} --out {{n.st}}",

@@ -29,7 +29,6 @@ _COMMANDS = (
     "export",
     "doctor",
     "watch",
-    "jobs",
     "cancel",
 )
 
@@ -57,6 +56,8 @@ class _Table(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in _COMMANDS and not args[0].startswith("-"):
+            if args[0] == "jobs":  # of the release before
+                ctx.fail("The command jobs is gone: dkernel watch FOLDER lists the runs of a folder.")
             from dkernel.model.parameters import hint_for_removed
             from dkernel.numerics.validation import nearest_name
 
@@ -99,7 +100,7 @@ def main() -> None:
     dkernel export model.safetensors --out model.onnx
     dkernel doctor --scheduler tcp://host:8786
     dkernel watch model.safetensors
-    dkernel jobs models/
+    dkernel watch models/
     dkernel cancel model.safetensors
 
     Each runs on the cores of this machine, or with --scheduler on a Dask cluster. Exit codes: 0 done, 1 failed,

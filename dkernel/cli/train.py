@@ -112,7 +112,7 @@ resume_option = setting("--resume", is_flag=True, usual=True, help="Continue fro
     help="Compare with a linear model on the holdout; all: with boosted trees too (LightGBM). Default: linear.",
 )
 @setting("--dry-run", is_flag=True, usual=True, help="Print the plan (memory, work, readings) and stop.")
-@setting("--detach", is_flag=True, help="Give the job to the cluster, print its name and end. See dkernel jobs.")
+@setting("--detach", is_flag=True, help="Give the job to the cluster, print its name and end. See dkernel watch.")
 @setting(
     "--retries",
     type=click.IntRange(min=0),

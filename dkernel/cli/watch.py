@@ -1,10 +1,10 @@
-"""`dkernel watch`: progress of a job that was started elsewhere."""
+"""`dkernel watch`: progress of a job that was started elsewhere, and the runs whose records are in a folder."""
 
 import json as json_
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,8 @@ import click
 from dkernel.cli.exit_codes import AGAIN, ExitCodeCommand
 from dkernel.cli.options import READ, debug_option, patience_option, setting
 from dkernel.cli.say import say
+from dkernel.cli.tables import align_columns
+from dkernel.errors import mask_urls
 
 
 class _WatchCommand(ExitCodeCommand):
@@ -20,23 +22,28 @@ class _WatchCommand(ExitCodeCommand):
 
 
 @click.command("watch", cls=_WatchCommand, short_help="Follow a job that was started elsewhere.")
-@click.argument("run", type=READ, metavar="RUN")
-@setting("--json", is_flag=True, help="Print the last record as one JSON object.")
+@click.argument("run", type=READ, metavar="RUN|FOLDER")
+@setting("--json", is_flag=True, help="Print the last record as one JSON object, of a folder one for each run.")
 @setting("-q", "--quiet", is_flag=True, help="Print only how it ended.")
 @patience_option
 @debug_option
 @click.pass_context
 def watch_command(ctx: click.Context, run: str, json: bool, quiet: bool, patience: float | None, debug: bool) -> None:  # noqa: ARG001
-    """Follow the job whose run record, --out or folder is RUN, until it ends, and end with its exit code.
+    """Follow the job whose run record or --out is RUN until it ends, and end with its exit code.
 
-    The record is a file: it can be followed from any machine that sees it, and nothing happens to the job.
+    The record is a file: it can be followed from any machine that sees it, and nothing happens to the job. Of a FOLDER,
+    a path or a URL, the runs whose records are in it are listed, the newest last.
 
     \b
-    dkernel watch model.safetensors
-    dkernel watch /shared/runs/ --patience 120
+    dkernel watch model.safetensors --patience 120
+    dkernel watch /shared/models
     """
-    from dkernel.cli.diagnostics.follow import find_record, follow
+    from dkernel.cli.diagnostics.follow import find_record, find_runs, follow
     from dkernel.errors import ClusterError
+
+    if (runs := find_runs(run)) is not None:
+        _list(run, runs, json)
+        return
 
     screen = _Screen(quiet)
     record: dict[str, Any] = {}
@@ -97,6 +104,41 @@ class _Screen:
         if self.drawn:
             sys.stderr.write("\r" + " " * self.drawn + "\r")
             self.drawn = 0
+
+
+def _list(folder: str, runs: Iterable[str], json: bool) -> None:
+    rows = sorted(map(_row, runs), key=lambda row: str(row["started"]))
+    if json:
+        for row in rows:
+            click.echo(json_.dumps(row))
+        return
+    if not rows:
+        say(f"No runs in {folder}: name the folder of the outputs or records of some.")
+        return
+    names = ("job", "status", "exit_code", "started", "progress")
+    cells = [names, *(tuple(str("" if row[name] is None else row[name]) for name in names) for row in rows)]
+    say("\n".join(align_columns(cells)))
+
+
+def _row(path: str) -> dict[str, Any]:
+    from dkernel.cli.diagnostics.follow import is_over, is_stale, read_record
+    from dkernel.errors import DataError
+    from dkernel.streaming.progress import format_progress
+
+    try:
+        record = read_record(path) or {"status": "damaged"}
+    except DataError:  # one bad record hides no other
+        record = {"status": "damaged"}
+    dead = not is_over(record) and is_stale(record)
+    began = record["status"] == "running" or "progress" in record
+    progress = record["error"].splitlines()[0] if record.get("error") else None
+    return {
+        "job": mask_urls(path).removesuffix(".run.json"),
+        "status": "dead" if dead else record["status"],
+        "exit_code": record.get("exit_code"),
+        "started": record.get("started"),
+        "progress": progress or (format_progress(record.get("progress", {})) if began else None),
+    }
 
 
 def _end(record: Mapping[str, Any]) -> str:

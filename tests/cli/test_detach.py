@@ -85,12 +85,12 @@ def test_a_job_outlives_its_client_and_leaves_nothing(group, job, model, run_to,
     wait_until((tmp_path / "ready").exists, "the eighth round")
     driving = [key for key in tasks_left(group) if key.startswith("dkernel-job-")]
     assert len(driving) == 1
-    assert "running" in run_to("jobs", tmp_path).stdout
+    assert "running" in run_to("watch", tmp_path).stdout
     (tmp_path / "hold").unlink()
     run_to("watch", tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == model.read_bytes()
     wait_until(lambda: "rows in" in (tmp_path / "m.log").read_text(), "the end of the log")
-    assert "done" in run_to("jobs", tmp_path).stdout
+    assert "done" in run_to("watch", tmp_path).stdout
     wait_until(lambda: not tasks_left(group), "the end of the driver")
     assert record(tmp_path)["command"][1:] == list(map(str, job[1:])), "that of the user, not that of the driver"
     assert {path.name for path in tmp_path.iterdir()} == {"c", "holding.py", "m", "m.log", "m.run.json", "ready"}

@@ -30,7 +30,7 @@ COMMANDS = [
     ["show", "m"],
     ["export", "m", "--out", "m.onnx"],
     ["watch", "n"],
-    ["jobs", "."],
+    ["watch", "."],
     ["cancel", "n"],
 ]
 WITH_WORKERS = [[*command, "--overwrite", *WORKERS] for command in COMMANDS[:2]]

@@ -61,7 +61,7 @@ COMMANDS = {  # the exit code and the words of a command
     "export": (0, "export {memory}/m --out {memory}/m.onnx"),
     "show": (0, "show {memory}/m"),
     "card": (0, "show {memory}/m --markdown --out card.md"),
-    "jobs": (0, "jobs {memory}"),
+    "watch of a folder": (0, "watch {memory}"),
     "watch": (65, "watch {memory}/none --patience 0"),
     "cancel": (65, "cancel {memory}/none"),
     "doctor": (1, f"doctor {{site}}/none.parquet {FIT} --out {{memory}}/m --checkpoint {{memory}}/c --json"),

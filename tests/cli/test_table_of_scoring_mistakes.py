@@ -80,14 +80,14 @@ LINES = {
         AGAIN,
         "tcp://127.0.0.1:9",
     ),
-    "jobs of a folder that is not there": ("jobs no", REFUSED, "no: there is no such folder"),
-    "jobs of a file": ("jobs m", REFUSED, "m: there is no such folder"),
-    "jobs of an empty store": ("jobs memory://none", 0, "No runs in memory://none"),
-    "jobs of a store that is none": ("jobs xyz://b", USAGE, "Protocol not known: xyz"),
+    "the command of the release before": ("jobs new", USAGE, "dkernel watch FOLDER lists the runs of a folder"),
+    "runs of an empty store": ("watch memory://none/", 0, "No runs in memory://none"),
+    "runs of a store that is none": ("watch xyz://b", USAGE, "Protocol not known: xyz"),
     "a run that nobody knows": ("watch no --patience 0", REFUSED, "no.run.json: there is no run record"),
     "a run in a store that nobody knows": ("watch memory://none/m --patience 0", REFUSED, "there is no run record"),
     "a record that is none": ("watch other --patience 0", REFUSED, "other.run.json: there is no run record"),
-    "a folder without records": ("watch new", REFUSED, "no run record is in this folder"),
+    "a folder without records": ("watch new", 0, "No runs in new"),
+    "the end of the jobs of a folder": ("cancel new", REFUSED, "new.run.json: there is no run record"),
     "the end of a job that nobody knows": ("cancel no", REFUSED, "Name the job as dkernel train --detach printed it"),
     "the end of a job in a store that nobody knows": ("cancel memory://none/m", REFUSED, "there is no run record"),
     "the end of a run of a client": ("cancel m", REFUSED, "this run was not given to a cluster"),
@@ -142,8 +142,8 @@ def test_a_mistake_is_answered(run_to, begun, monkeypatch, line):
     assert (begun / out).exists() == (code == 0 and words[0] == "score" and "nothing new" not in line)
 
 
-def test_an_error_of_many_lines_is_one_of_jobs(run_to, tmp_path):
+def test_an_error_of_many_lines_is_one_of_a_list(run_to, tmp_path):
     (tmp_path / "m.run.json").write_text(json.dumps({"status": "failed", "exit_code": 65, "error": "DataError: a\n b"}))
-    listed = run_to("jobs", tmp_path).stdout.splitlines()
+    listed = run_to("watch", tmp_path).stdout.splitlines()
     assert len(listed) == 2
     assert listed[1].endswith("DataError: a")

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dkernel.cli.diagnostics.follow import find_record, follow
+from dkernel.cli.diagnostics.follow import follow
 from tests.cli.conftest import FEATURES, begin
 from tests.processes import DKERNEL, environment
 
@@ -55,7 +55,7 @@ def test_a_job_is_followed_to_its_end_with_its_exit_code(run_to, tmp_path, monke
 
 def test_a_job_that_is_done_is_told_at_once_and_as_json(run_to, tmp_path):
     write(tmp_path / "m.run.json", status="done", exit_code=0, model_sha256="ab" * 32)
-    result = run_to("watch", tmp_path, "--json")
+    result = run_to("watch", tmp_path / "m", "--json")
     assert json.loads(result.stdout)["model_sha256"] == "ab" * 32
     assert result.stderr == ""
 
@@ -89,7 +89,7 @@ FIELDS = (
 
 
 def test_a_folder_without_runs_says_so(run_to, tmp_path):
-    assert run_to("jobs", tmp_path).stdout.startswith(f"No runs in {tmp_path}: ")
+    assert run_to("watch", tmp_path).stdout.startswith(f"No runs in {tmp_path}: ")
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=".".join)
@@ -99,7 +99,7 @@ def test_no_strange_record_hides_others_or_ends_in_a_traceback(run, tmp_path, fi
         record = json.loads(json.dumps(WHOLE))
         (record[field[0]] if len(field) > 1 else record)[field[-1]] = value
         write(tmp_path / "m.run.json", **record)
-        listed = run("jobs", tmp_path)
+        listed = run("watch", tmp_path)
         assert (listed.exit_code, len(listed.stdout.splitlines()), "done" in listed.stdout) == (0, 3, True)
         if field == ("pid",):  # of no job: its process is looked for
             del record["job"]
@@ -114,7 +114,7 @@ def test_no_strange_record_hides_others_or_ends_in_a_traceback(run, tmp_path, fi
 def test_a_record_that_is_none_is_a_line_too(run_to, tmp_path, content):
     write(tmp_path / "good.run.json", status="done", exit_code=0)
     (tmp_path / "m.run.json").write_text(content)
-    assert [line.split()[1] for line in run_to("jobs", tmp_path).stdout.splitlines()[1:]] == ["damaged", "done"]
+    assert [line.split()[1] for line in run_to("watch", tmp_path).stdout.splitlines()[1:]] == ["damaged", "done"]
 
 
 @pytest.mark.parametrize("status", ["queued", "running", "waiting"])
@@ -123,7 +123,7 @@ def test_a_job_is_dead_when_its_record_says_so(run_to, tmp_path, status):
         updated = (datetime.now(UTC) - timedelta(seconds=age)).isoformat()
         write(tmp_path / f"{name}.run.json", status=status, job={"dead_after": 300.0}, updated=updated)
     write(tmp_path / "no.run.json", status=status, updated=(datetime.now(UTC) - timedelta(seconds=100)).isoformat())
-    rows = [json.loads(line) for line in run_to("jobs", tmp_path, "--json").stdout.splitlines()]
+    rows = [json.loads(line) for line in run_to("watch", tmp_path, "--json").stdout.splitlines()]
     found = {os.path.basename(row["job"]): row["status"] for row in rows}
     assert found == {"young": status, "old": "dead", "no": "dead"}
 
@@ -147,11 +147,10 @@ def test_a_process_of_this_machine_that_is_gone_is_known_at_once(tmp_path):
     assert time.monotonic() - begin < 60
 
 
-def test_the_newest_record_of_a_folder(tmp_path):
-    for i, name in enumerate(("a.run.json", "b.run.json")):
-        write(tmp_path / name)
-        os.utime(tmp_path / name, (i, i))
-    assert find_record(str(tmp_path)) == str(tmp_path / "b.run.json")
+def test_the_record_of_a_folder_that_is_an_output_is_beside_it(run_to, tmp_path):
+    (tmp_path / "out").mkdir()
+    write(tmp_path / "out.run.json", status="done", exit_code=0)
+    assert run_to("watch", tmp_path / "out").stdout.startswith("done after ")
 
 
 def test_a_real_job_that_is_killed(run_to, data, tmp_path):
@@ -176,7 +175,7 @@ def test_what_a_job_that_starts_says_is_said_once(run_to, tmp_path, monkeypatch)
     path = tmp_path / "m.run.json"
     begun = {"dashboard": "http://host:8787/status", "progress": {}}
     write(path, **begun)
-    assert run_to("jobs", tmp_path).stdout.split()[-1] == "starting"
+    assert run_to("watch", tmp_path).stdout.split()[-1] == "starting"
     steps = iter([*({**begun, "updated": str(i)} for i in range(2, 9)), {**begun, "updated": "9", "progress": STATE},
                   {**begun, "updated": "10", "status": "done", "exit_code": 0}])  # fmt: skip
     monkeypatch.setattr("dkernel.cli.diagnostics.follow.time.sleep", lambda _: write(path, **next(steps)))

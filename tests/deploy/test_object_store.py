@@ -70,7 +70,7 @@ def test_a_job_of_a_cluster_lives_in_the_store(store, model):
         group.run("watched", ["dkernel", "watch", out])
         wait_until(lambda: b"rows in" in system.cat_file("bucket/jobs/m.log"), "the end of the log")
     assert system.cat_file("bucket/jobs/m") == model
-    group.run("listed", ["dkernel", "jobs", f"{BUCKET}/jobs"])
+    group.run("listed", ["dkernel", "watch", f"{BUCKET}/jobs"])
     assert f"{out}  done" in group.log("listed")
     system.invalidate_cache()
     assert sorted(system.ls("bucket/jobs", detail=False)) == [f"bucket/jobs/{n}" for n in ("m", "m.log", "m.run.json")]

@@ -18,22 +18,30 @@ LOOK_EVERY = HEARTBEAT / 4  # a renewal is seen soon after it is made
 
 
 def find_record(run: str) -> str:
-    """The run record that is meant by its own name, by its output's, or by the folder it is in (the newest there).
+    """The run record that is meant by its own name or by its output's.
 
     Examples
     --------
     >>> find_record("models/m.safetensors"), find_record("m.run.json")
     ('models/m.safetensors.run.json', 'm.run.json')
     """
-    if run.endswith(".json"):
-        return run
-    beside = f"{run.rstrip('/')}.run.json"
-    if "://" in run or Path(beside).is_file() or not Path(run).is_dir():
-        return beside
-    records = sorted(Path(run).glob("*run.json"), key=lambda path: path.stat().st_mtime)
-    if not records:
-        raise DataError(f"{run}: no run record is in this folder (*.run.json). Name the record, or the job's --out.")
-    return str(records[-1])
+    return run if run.endswith(".json") else f"{run.rstrip('/')}.run.json"
+
+
+def find_runs(folder: str) -> list[str] | None:
+    """The run records in a folder; None for the name of a run, whose record is beside it or may come.
+
+    A URL is a folder if records are in it, or if it ends with a slash.
+    """
+    from dkernel.data.store import is_url, open_store
+
+    if folder.endswith(".json"):
+        return None
+    if not is_url(folder) and (Path(find_record(folder)).is_file() or not Path(folder).is_dir()):
+        return None
+    store = open_store(folder)
+    runs = [store.path(name) for name in store.names() if name.endswith(".run.json")]
+    return None if is_url(folder) and not runs and not folder.endswith("/") else runs
 
 
 def find_log(record: str) -> str:
