@@ -30,16 +30,14 @@ def test_a_sound_machine(run_to, data, tmp_path):
     )
     assert "No problem found" in result.stdout
     assert "client" in result.stdout
-    assert "plan: rows 3,000 of" in result.stdout
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_job_that_cannot_be(run_to, tmp_path):
-    result = run_to("doctor", tmp_path / "none.csv", "--label", "y", "--out", tmp_path / "no" / "m", "--json", code=1)
-    found = json.loads(result.stdout)
+def test_data_that_are_not_there(run_to, tmp_path):
+    found = json.loads(run_to("doctor", tmp_path / "none.csv", "--label", "y", "--json", code=1).stdout)
     assert not found["ok"]
-    assert [finding["check"] for finding in found["findings"]] == ["write", "job"]
-    assert "none.csv" in found["findings"][1]["found"]
+    assert [(finding["check"], finding["where"]) for finding in found["findings"]] == [("data", "client")]
+    assert "none.csv" in found["findings"][0]["found"]
 
 
 def test_no_scheduler_is_a_finding(run_to, monkeypatch):
@@ -62,7 +60,7 @@ def test_a_broken_cluster_is_named_fault_by_fault(run, data, tmp_path):
     (tmp_path / "broken.py").write_text(BROKEN)
     worker = ["worker", "--scheduler-file", "s.json", "--no-nanny", "--nthreads", "1", "--no-dashboard"]
     sound = [*worker, "--memory-limit", "4GiB", "--local-directory", str(tmp_path), "--name", "sound"]
-    broken = [*worker, "--memory-limit", "300MiB", "--local-directory", "/dev/shm", "--preload", "broken.py"]
+    broken = [*worker, "--memory-limit", "1GiB", "--local-directory", "/dev/shm", "--preload", "broken.py"]
     one, two = ({f"{name}_NUM_THREADS": n for name in ("OMP", "OPENBLAS", "MKL")} for n in "12")
     two["DASK_DISTRIBUTED__WORKER__MEMORY__SPILL"] = "0.7"  # Dask's own default, whatever these tests run under
     scheduler = ["scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", "s.json"]
@@ -71,8 +69,8 @@ def test_a_broken_cluster_is_named_fault_by_fault(run, data, tmp_path):
             group.start(name, [sys.executable, "-m", "dask", *words], more)
         for name in ("sound", "broken"):
             wait_until(lambda name=name: "Starting established connection" in group.log(name), name)
-        job = [data / "train.parquet", "--label", "y", "--exclude", "price,id,note", "--n-components", "1024"]
-        job += ["--out", "/proc/m", "--scratch", "/proc", "--scheduler-file", tmp_path / "s.json"]
+        job = [data / "train.parquet", "--label", "y", "--exclude", "price,id,note"]
+        job += ["--scratch", "/proc", "--scheduler-file", tmp_path / "s.json"]
         done, for_people = run("doctor", *job, "--json"), run("doctor", *job)
     assert done.exit_code == 1, done.output
     found = json.loads(done.stdout)
@@ -80,7 +78,7 @@ def test_a_broken_cluster_is_named_fault_by_fault(run, data, tmp_path):
     (bad,) = [name for name, facts in found["processes"].items() if facts["versions"]["dkernel"] == "0.0.1"]
     checks = {(finding["check"], finding["where"]) for finding in found["findings"]}
     blas = found["processes"][bad]["blas_threads"]
-    planted = {("versions", bad), ("write", bad), ("spill", bad), ("memory", bad), ("clock", bad)}
+    planted = {("versions", bad), ("write", bad), ("spill", bad), ("clock", bad)}
     assert planted | ({("blas", bad)} if blas > 1 else set()) <= checks
     # And nothing of the sound worker but the place that nobody can write to.
     assert {check for check, where in checks if where != bad} <= {"write", "memory"}
@@ -90,9 +88,7 @@ def test_a_broken_cluster_is_named_fault_by_fault(run, data, tmp_path):
         "dkernel 0.0.1 instead of",
         "tmpfs",
         "7,200 s behind",
-        "--out /proc",
         "--scratch /proc",
-        "its limit is 300 MiB",
     ):
         assert words in for_people.stdout
     assert for_people.stdout.count("   -> ") == len(found["findings"])

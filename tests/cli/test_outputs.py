@@ -308,12 +308,6 @@ def test_a_link_to_nothing_yet_is_the_place_it_points_to(run, place):
     assert "--report and --out" in message
 
 
-def test_doctor_finds_it_before(run_to, place):
-    result = run_to("doctor", "in", "--label", "y", *FEATURES, "--out", "in/a.parquet", "--json", code=1)
-    assert "also an input" in result.stdout
-    assert (place / "in" / "a.parquet").stat().st_size > 1000
-
-
 def test_a_folder_stays_readable_with_all_that_dkernel_puts_there(run_to, place):
     pytest.importorskip("matplotlib")
     pytest.importorskip("onnx")

@@ -64,7 +64,7 @@ COMMANDS = {  # the exit code and the words of a command
     "watch of a folder": (0, "watch {memory}"),
     "watch": (65, "watch {memory}/none --patience 0"),
     "cancel": (65, "cancel {memory}/none"),
-    "doctor": (1, f"doctor {{site}}/none.parquet {FIT} --out {{memory}}/m --checkpoint {{memory}}/c --json"),
+    "doctor": (0, f"doctor {{site}}/none.parquet {FIT} --out {{memory}}/m --checkpoint {{memory}}/c --json"),
 }
 
 

@@ -1,28 +1,24 @@
-"""Checks of a cluster before a job: each finding names the process and the remedy."""
+"""Checks of the processes of a cluster before a job: each finding names the process and the remedy."""
 
 import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from dkernel.cli.diagnostics import host_facts as probes
 from dkernel.numerics import resource_limits
-from dkernel.numerics.resource_limits import format_bytes, format_limit
+from dkernel.numerics.resource_limits import format_bytes
 from dkernel.streaming.execution.connection import PATIENCE, Connection
-from dkernel.streaming.execution.local import ThreadsExecutor
-from dkernel.streaming.execution.stated import PlannedCluster
 from dkernel.streaming.execution.versions import versions
-from dkernel.training.planning.memory_plan import Plan
 
 # The checks, each with what helps where a finding says nothing else.
 CHECKS = {
     "workers": "Look at its log; start it again from the environment that the client has.",
     "versions": "Install the same versions everywhere (one image or environment for all) and start this process again.",
-    "write": "Make the folder, mount it on this machine, or let this process's user write there.",
+    "write": "Mount the folder on this machine, or let this process's user write there.",
     "shared": "Use a folder that all machines share (NFS, a mounted volume) under one name, or a URL.",
     "data": "Mount the data there under the same name, or give them as a URL.",
     "disk": "Make room there, or choose another place.",
@@ -32,10 +28,9 @@ CHECKS = {
     "sets one thread by itself; what else runs there does not.",
     "clock": "Let both machines take the time from the network (chrony, systemd-timesyncd).",
     "limits": "Raise it in Dask's configuration of the process, or give the run a shorter --cluster-timeout.",
-    "job": "Correct the command or its data; the plan needs both.",
 }
 FIRST_WORKER = 30.0  # seconds for a cluster that begins workers only for tasks
-LEAST_FREE = 2**30  # bytes that a model and a checkpoint of 10,000 columns need
+LEAST_FREE = 2**30  # bytes
 # Dask gives up what does not answer after these times; each is with the shortest one that does a run no harm: Dask's
 # own for a connection, and a minute's silence of a worker, whose work goes to others. None: whatever the limit, a run
 # would end before its time.
@@ -48,7 +43,6 @@ LIMITS: dict[str, float | None] = {
     "distributed.worker.lifetime.duration": None,
 }
 CLIENT, SCHEDULER = "client", "scheduler"
-MADE = ("--checkpoint", "--scratch")  # folders that a run makes if they are not there
 
 
 @dataclass(frozen=True)
@@ -66,23 +60,18 @@ class Finding:
 
 @dataclass(frozen=True)
 class DoctorRequest:
-    """The job that the cluster is to do; every part may be missing.
+    """What the processes of the cluster are to see; every part may be missing.
 
     Parameters
     ----------
-    source, recipe : what the plan is made from
-    folders : name of an option -> folder that is written to
-    shared : names of those of which all see one folder
     files : to read, as the workers see them
-    trouble : why there is no source, where it was asked for
+    scratch : folder that is written to
+    shared : whether all have to see the same folder there
     """
 
-    source: Any = None
-    recipe: Any = None
-    folders: Mapping[str, str] = field(default_factory=dict)
-    shared: Sequence[str] = ()
     files: Sequence[str] = ()
-    trouble: str = ""
+    scratch: str | None = None
+    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,7 +85,6 @@ class Diagnosis:
     """
 
     processes: dict[str, dict[str, Any]]
-    plan: dict[str, Any] | None
     findings: list[Finding]
     limits: dict[str, float]
 
@@ -121,41 +109,33 @@ def diagnose(client: Any, job: DoctorRequest, patience: float = PATIENCE) -> Dia
     ----------
     patience : seconds that a run waits for a cluster
     """
-    shared = {name: folder for name, folder in job.folders.items() if name in job.shared}
-    written = {name: folder for name, folder in job.folders.items() if name == "--scratch"}  # by workers too
-    with _tokens(shared) as tokens:
+    with _token(job.scratch if job.shared else None) as token:
         packages = [name for name in versions() if name != "python"]
-        rest = (list(MADE), tokens, list(job.files), list(LIMITS))
-        processes: dict[str, dict[str, Any]] = {CLIENT: probes.probe(packages, dict(job.folders), *rest)}
+        asked = (packages, job.scratch, token, list(job.files), list(LIMITS))
+        processes: dict[str, dict[str, Any]] = {CLIENT: probes.probe(*asked)}
         if client is not None:
-            processes |= _on_cluster(client, (packages, written, *rest))
-    workers = {name: facts for name, facts in processes.items() if name not in (CLIENT, SCHEDULER)}
-    plan, trouble = _make_plan(job, workers)
+            processes |= _on_cluster(client, asked)
+    apart = (CLIENT, SCHEDULER)
+    workers = {name: facts for name, facts in processes.items() if name not in apart and "error" not in facts}
     findings = [*_unreachable(client, processes), *_versions(processes), *_folders(processes, job)]
-    sound = {name: facts for name, facts in workers.items() if "error" not in facts}
-    findings += [*_disks(sound, job, plan), *_memory(processes[CLIENT], sound, plan), *_speed(sound)]
+    findings += [*_disks(workers), *_memory(workers), *_speed(workers)]
     shorter = list(_shorter(processes, patience))
     findings += _limits(shorter, patience)
-    if trouble:
-        findings.append(Finding("job", CLIENT, trouble))
     limits = {name: min(seconds for _, other, seconds in shorter if other == name) for _, name, _ in shorter}
-    return Diagnosis(processes, None if plan is None else plan.as_dict(), findings, limits)
+    return Diagnosis(processes, findings, limits)
 
 
 @contextmanager
-def _tokens(folders: Mapping[str, str]) -> Iterator[list[str]]:
-    """Make an empty file in each folder of this machine, or in the nearest above it, to see which workers see it."""
-    local = {name: folder for name, folder in folders.items() if "://" not in folder}
+def _token(folder: str | None) -> Iterator[str | None]:
+    """Make an empty file in a folder of this machine, or in the nearest above it, to see which workers see it."""
     with ExitStack() as opened:
-        names = []
-        for folder in {probes.nearest_folder(folder) if name in MADE else folder for name, folder in local.items()}:
-            if os.path.isdir(folder) and os.access(folder, os.W_OK):
-                with suppress(OSError):
-                    token = opened.enter_context(
-                        tempfile.NamedTemporaryFile(dir=Path(folder).absolute(), prefix=".dkernel-doctor-")
-                    )
-                    names.append(token.name)
-        yield names
+        name = None
+        if folder is not None:
+            with suppress(OSError):
+                name = opened.enter_context(
+                    tempfile.NamedTemporaryFile(dir=probes.nearest_folder(folder), prefix=".dkernel-doctor-")
+                ).name
+        yield name
 
 
 def _on_cluster(client: Any, asked: tuple[Any, ...]) -> dict[str, dict[str, Any]]:
@@ -189,16 +169,6 @@ def _ask(run: Any, asked: tuple[Any, ...]) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {error}"}
 
 
-def _make_plan(job: DoctorRequest, workers: Mapping[str, Mapping[str, Any]]) -> tuple[Plan | None, str]:
-    if job.source is None:
-        return None, job.trouble
-    limits = [limit for facts in workers.values() if (limit := _memory_limit(facts))]
-    limit = min(limits, default=None)
-    threads = {name: facts.get("threads", 1) for name, facts in workers.items()}
-    executor = PlannedCluster(threads, limit) if workers else ThreadsExecutor(memory_limit=limit)
-    return Plan.of(job.source, job.recipe.for_columns(job.source.columns), executor), ""
-
-
 def _unreachable(client: Any, processes: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
     if client is not None and not set(processes) - {CLIENT, SCHEDULER}:
         found = "the scheduler has no workers, and none came for a task"
@@ -227,21 +197,18 @@ def _folders(processes: Mapping[str, Mapping[str, Any]], job: DoctorRequest) -> 
     for name, facts in processes.items():
         if name == SCHEDULER or "error" in facts:
             continue
-        for option, written in facts["places"].items():
-            folder = job.folders[option]
-            if written["error"]:
-                yield Finding("write", name, f"{option} {written['error']}")
-            elif written["free"] is not None and written["free"] < LEAST_FREE:
-                yield Finding("disk", name, f"{option} {folder}: {format_bytes(written['free'])} free")
-        for token in facts["missing"]:
+        if (written := facts["scratch"]) and written["error"]:
+            yield Finding("write", name, f"--scratch {written['error']}")
+        elif written and written["free"] < LEAST_FREE:
+            yield Finding("disk", name, f"--scratch {job.scratch}: {format_bytes(written['free'])} free")
+        if token := facts["missing"]:
             yield Finding("shared", name, f"{os.path.dirname(token)} is another folder there than on the client")
         if facts["unreadable"] and not (name == CLIENT and len(processes) > 1):  # workers read the data
             more = f" and {len(facts['unreadable']) - 1} more" if len(facts["unreadable"]) > 1 else ""
             yield Finding("data", name, f"{facts['unreadable'][0]}{more}: not there, or not readable")
 
 
-def _disks(workers: Mapping[str, Mapping[str, Any]], job: DoctorRequest, plan: Plan | None) -> Iterator[Finding]:
-    rows = plan.scratch_bytes / max(1, len(workers)) if plan and "--scratch" not in job.folders else 0
+def _disks(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
     for name, facts in workers.items():
         folder, kind = facts["local_directory"], facts["file_system"]
         if facts["spills"] and kind in ("tmpfs", "ramfs"):
@@ -253,47 +220,15 @@ def _disks(workers: Mapping[str, Mapping[str, Any]], job: DoctorRequest, plan: P
                 f"{format_bytes(facts['local_free'])} free for spilling in {folder}",
                 "Make room there, or start the worker with --local-directory elsewhere.",
             )
-        elif facts["local_free"] < rows:
-            yield Finding(
-                "disk",
-                name,
-                f"{format_bytes(facts['local_free'])} free in {folder}; the rows of cells need {format_bytes(rows)}",
-                "Make room there, start the worker with --local-directory elsewhere, or give --scratch a larger disk.",
-            )
 
 
-def _memory(
-    client: Mapping[str, Any], workers: Mapping[str, Mapping[str, Any]], plan: Plan | None
-) -> Iterator[Finding]:
-    if plan is not None:
-        if client["memory"] and plan.here_bytes > client["memory"]:
-            yield Finding(
-                "memory",
-                CLIENT,
-                f"the plan needs {format_bytes(plan.here_bytes)} here, where {format_bytes(client['memory'])} may be "
-                "used",
-                "Use fewer --n-components, or run the command on a larger machine.",
-            )
-        for name, facts in workers.items():
-            if (limit := _memory_limit(facts)) and limit < plan.worker_bytes:
-                yield Finding(
-                    "memory",
-                    name,
-                    f"its limit is {format_bytes(limit)}, and the plan needs {format_bytes(plan.worker_bytes)} of it",
-                    f"Start the worker with --memory-limit {format_limit(plan.worker_bytes)} or more, use "
-                    "fewer --n-components, or write the data in smaller chunks.",
-                )
+def _memory(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
     for host in {facts["host"] for facts in workers.values()}:
         mine = [facts for facts in workers.values() if facts["host"] == host]
         limits, memory = sum(facts["memory_limit"] or 0 for facts in mine), mine[0]["memory"]
         if memory and limits > 1.02 * memory:
             has = f"the machine or container has {format_bytes(memory)}"
             yield Finding("memory", host, f"{len(mine)} workers may use {format_bytes(limits)} in all, {has}")
-
-
-def _memory_limit(facts: Mapping[str, Any]) -> int | None:
-    """Memory limit of a worker or its container; None if unknown."""
-    return min((limit for name in ("memory_limit", "memory") if (limit := facts.get(name))), default=None)
 
 
 def _speed(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:

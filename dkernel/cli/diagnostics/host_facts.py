@@ -1,7 +1,7 @@
 """Facts of a process for `dkernel doctor`, by the standard library and what Dask needs, because a worker may not
 have dkernel at all.
 
-The functions are sent by value. They read, and make and remove one empty file in each place that they are asked about.
+The functions are sent by value. They read, and make and remove one empty file in the folder that they are asked about.
 """
 
 import importlib
@@ -18,9 +18,8 @@ from dkernel.numerics import resource_limits
 
 def probe(
     packages: list[str],
-    folders: dict[str, str],
-    made: list[str],
-    tokens: list[str],
+    scratch: str | None,
+    token: str | None,
     data: list[str],
     limits: list[str],
     dask_worker: Any = None,
@@ -30,9 +29,8 @@ def probe(
     Parameters
     ----------
     packages : whose versions to tell
-    folders : name -> folder to write in, or URL
-    made : names of the folders that a run makes if they are not there
-    tokens : files that the client has made, to see whether this process sees the same folders
+    scratch : folder to write in
+    token : file that the client has made, to see whether this process sees the same folder
     data : files to read
     limits : names of settings of Dask that are a time
     dask_worker : given by Dask on a worker
@@ -44,8 +42,8 @@ def probe(
         "cores": resource_limits.cpu_limit(),
         "memory": resource_limits.memory_limit(),
         "versions": {"python": python} | {name: version(name) for name in packages},
-        "places": {name: try_writing(folder, name in made) for name, folder in folders.items()},
-        "missing": [path for path in tokens if not os.path.exists(path)],
+        "scratch": None if scratch is None else try_writing(scratch),
+        "missing": None if token is None or os.path.exists(token) else token,
         "unreadable": [path for path in data if not os.access(path, os.R_OK)],
         "blas_threads": blas_threads(),
         "limits": {name: seconds(name) for name in limits},
@@ -99,20 +97,14 @@ def file_system(folder: str) -> str:
     return max(mine, key=lambda disk: len(disk.mountpoint)).fstype if mine else "unknown"
 
 
-def try_writing(folder: str, made: bool) -> dict[str, Any]:
+def try_writing(folder: str) -> dict[str, Any]:
     """The reason why nothing can be written there, None if it can; and the bytes that are free."""
     try:
-        if "://" in folder:
-            files, path = importlib.import_module("fsspec").core.url_to_fs(folder.rstrip("/") + "/.dkernel-doctor")
-            files.pipe_file(path, b"")
-            files.rm_file(path)
-            return {"error": None, "free": None}
-        there = nearest_folder(folder) if made else folder
+        there = nearest_folder(folder)
         with tempfile.TemporaryFile(dir=there):
             pass
         return {"error": None, "free": shutil.disk_usage(there).free}
-    except Exception as error:
-        # With the folder: the secrets of a URL are masked wherever its text repeats them.
+    except OSError as error:
         return {"error": f"{folder}: not writable ({type(error).__name__}: {error})", "free": None}
 
 
