@@ -160,9 +160,7 @@ def __getattr__(name: str) -> Any:
     elif name in LEAF_OF_NAME:
         value = getattr(load_leaf(*LEAF_OF_NAME[name], f"dkernel.{name}"), name)
     else:
-        from dkernel.model.parameters import hint_for_removed
-
-        raise AttributeError(f"module 'dkernel' has no attribute {name!r}.{hint_for_removed(name)}")
+        raise AttributeError(f"module 'dkernel' has no attribute {name!r}.")
     globals()[name] = value
     return value
 

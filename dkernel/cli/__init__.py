@@ -58,11 +58,9 @@ class _Table(click.Group):
         if args[0] not in _COMMANDS and not args[0].startswith("-"):
             if args[0] == "jobs":  # of the release before
                 ctx.fail("The command jobs is gone: dkernel watch FOLDER lists the runs of a folder.")
-            from dkernel.model.parameters import hint_for_removed
             from dkernel.numerics.validation import nearest_name
 
-            hint = hint_for_removed(args[0]) or nearest_name(args[0], _COMMANDS)
-            ctx.fail(f"There is no command {args[0]!r}.{hint}")
+            ctx.fail(f"There is no command {args[0]!r}.{nearest_name(args[0], _COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

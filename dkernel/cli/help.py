@@ -6,8 +6,6 @@ from typing import Any, NoReturn
 
 import click
 
-from dkernel.model.parameters import hint_for_removed
-
 OPTION_GROUPS = ("Data", "Model", "Output", "Run", "Cluster")
 """Groups of the help, in their order."""
 IN_PYTHON = {"random_state": "seed", "text_encoding": "encoding"}
@@ -128,8 +126,6 @@ def _refuse(error: click.NoSuchOption, command: click.Command, ctx: click.Contex
     name = error.option_name
     known = [flag for param in command.params for flag in param.opts]
     meant = COMMAND_SYNONYMS.get(name) or COMMAND_SYNONYMS.get(name.lower().replace("_", "-"))
-    if removed := in_options(hint_for_removed(name.lstrip("-").replace("-", "_")), command):
-        raise click.UsageError(f"There is no option {name}.{removed}", ctx) from None
     if meant and meant.split()[0] in known:
         hint = f" Did you mean {meant}?"
     elif (dashed := name.replace("_", "-")) in known:

@@ -19,7 +19,6 @@ from typing import Any
 import click
 
 from dkernel.errors import DataError, MissingLabelError, UnsupportedError
-from dkernel.model.parameters import hint_for_removed
 from dkernel.numerics.resource_limits import format_limit
 
 Command = Callable[..., Any]
@@ -326,7 +325,7 @@ def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> No
         if name not in options:
             from dkernel.numerics.validation import nearest_name
 
-            hint = hint_for_removed(name) or nearest_name(name, sorted(options))
+            hint = nearest_name(name, sorted(options))
             raise click.UsageError(f"The config file {path!r} has an unknown key {key!r}.{hint}", ctx)
         many = options[name].nargs == -1 or options[name].multiple or isinstance(options[name].type, _Names)
         if not isinstance(value, (str, int, float, bool, list) if many else (str, int, float, bool)):

@@ -44,7 +44,6 @@ from dkernel.leaf_table import load_leaf
 from dkernel.model.local_settings import parse_settings, stage_names
 from dkernel.model.model import Model
 from dkernel.model.model_file import compute_digest
-from dkernel.model.parameters import hint_for_removed
 from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import SOLVERS, early_end
 from dkernel.solvers.sizes import MOST_HOLDOUT
@@ -84,9 +83,6 @@ class KernelMachine(LinearCoefficients, BlockLearner, NamedParameters):
         RecipeError
             If there is no parameter, or no setting of the local stage, of that name.
         """
-        for name in params:
-            if hint_for_removed(name):
-                raise RecipeError(f"{type(self).__name__} has no parameter {name!r}.{hint_for_removed(name)}")
         local = params.get("local", self.local)
         if isinstance(local, str) and any(name.startswith("local__") for name in params):
             if (settings := parse_settings(local)) is None:

@@ -4,7 +4,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from dkernel.features import FORMS
 from dkernel.kernels import Kernel
 from dkernel.model.local.binning import MOST_BITS
 from dkernel.model.local_settings import LocalSettings, sections
-from dkernel.model.parameters import PARAMETERS, hint_for_removed
+from dkernel.model.parameters import PARAMETERS
 from dkernel.model.recipe_checks import Parameter, positive_number, real, refusal, whole, word, word_or
 from dkernel.numerics.validation import nearest_name
 
@@ -163,13 +163,6 @@ class NamedParameters(BaseEstimator):
         for name in arguments.keys() - {"self"}:
             setattr(self, name, arguments[name])
 
-    if not TYPE_CHECKING:  # any name would be an attribute
-
-        def __getattr__(self, name: str) -> Any:
-            if hint := hint_for_removed(name):
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}.{hint}")
-            return object.__getattribute__(self, name)  # which says why there is none
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -191,7 +184,7 @@ def _refuse_unknown(init: Callable[..., None]) -> Callable[..., None]:
 
 def _hint(name: str, names: Sequence[str]) -> str:
     if name not in PARAMETER_SYNONYMS:
-        return hint_for_removed(name) or nearest_name(name, names)
+        return nearest_name(name, names)
     for words in PARAMETER_SYNONYMS[name]:
         if words.partition("=")[0] in names:
             return f" Use {words}."

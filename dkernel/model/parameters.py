@@ -290,27 +290,3 @@ class Parameters:
 
 PARAMETERS: Mapping[str, Parameter] = parameter_table(Parameters)
 """Name -> parameter, in the order of the recipe."""
-
-REMOVED: Mapping[str, str] = {
-    "to_sklearn": "dkernel.to_onnx: onnxruntime runs its graph in Python too",
-    "MaclaurinFeatures": "KernelFeatures(features='maclaurin')",
-    "TensorSketchFeatures": "KernelFeatures(features='tensorsketch')",
-    "rank": "NystromFeatures(rank=...) of Python, before a linear model",
-    "sampling": "FourierFeatures(sampling=...) of Python, before a linear model",
-    "form": "FourierFeatures(form=...) of Python, before a linear model",
-    "date_format": "formats, as in formats={'day': '%d.%m.%Y'}, which knows numbers too",
-    "card": "dkernel show --markdown, which prints or writes the page",
-    "warm_start": "partial_fit, which goes on from a fit with new rows",
-}
-"""Name that is no more, of a function, method or parameter -> what takes its place."""
-
-
-def hint_for_removed(name: str) -> str:
-    """' Use ...' for a name that is no more, or nothing.
-
-    Examples
-    --------
-    >>> hint_for_removed("to_sklearn"), hint_for_removed("gamma")
-    (' Use dkernel.to_onnx: onnxruntime runs its graph in Python too.', '')
-    """
-    return f" Use {REMOVED[name]}." if name in REMOVED else ""

@@ -18,7 +18,7 @@ from dkernel.kernels import Kernel, parse
 from dkernel.losses.loss import Loss
 from dkernel.losses.losses import parse_loss
 from dkernel.model.local_settings import STAGES, Stage, parse_settings, stage_names, stage_word
-from dkernel.model.parameters import PARAMETERS, Parameters, hint_for_removed
+from dkernel.model.parameters import PARAMETERS, Parameters
 from dkernel.model.recipe_checks import GIVEN, LABELS, Label
 from dkernel.model.solver_table import SOLVERS
 from dkernel.numerics.validation import nearest_name
@@ -216,9 +216,7 @@ SettledRecipe = NewType("SettledRecipe", Recipe)
 def _refuse_unknown(name: str) -> None:
     names = [f.name for f in fields(Recipe)]
     if name not in names:
-        raise RecipeError(
-            f"A recipe has no parameter {name!r}.{hint_for_removed(name) or nearest_name(str(name), names)}"
-        )
+        raise RecipeError(f"A recipe has no parameter {name!r}.{nearest_name(str(name), names)}")
 
 
 def _check_task(task: str, loss: Loss, text: str) -> None:

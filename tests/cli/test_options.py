@@ -7,7 +7,6 @@ from click.testing import CliRunner
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.cli import main
 from dkernel.cli.train import RECIPE, make_recipe
-from dkernel.model.parameters import REMOVED
 from dkernel.model.recipe import Recipe
 
 
@@ -44,14 +43,6 @@ def test_defaults_are_those_of_the_recipe():
 def test_with_nothing_given_command_and_estimator_make_the_same_recipe(machine):
     values = dict.fromkeys(RECIPE) | ({"task": "regress"} if machine is KernelRegressor else {"task": "classify"})
     assert machine(random_state=0)._recipe() == make_recipe(values)
-
-
-@pytest.mark.parametrize("name", sorted(REMOVED))
-def test_a_removed_option_is_answered_by_what_takes_its_place(name, config):
-    option = f"--{name.replace('_', '-')}"
-    assert f"There is no option {option}. Use " in run("train", "x.csv", option, "3").stderr
-    refused = run("train", "--config", config(f"{name} = 3"), "--print-config")
-    assert (refused.exit_code, f"Use {REMOVED[name]}." in refused.stderr) == (2, True)
 
 
 def test_settings_of_the_local_stage_are_one_value(config):

@@ -2,9 +2,7 @@
 
 import inspect
 import pickle
-import re
 from dataclasses import fields
-from functools import partial
 
 import pytest
 from sklearn.base import clone
@@ -12,7 +10,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import dkernel
 from dkernel import Cells, Grids, KernelClassifier, KernelRegressor
 from dkernel.data.encoding.encoding import MISSING_WORDS
 from dkernel.errors import RecipeError
@@ -24,7 +21,7 @@ from dkernel.kernels import GAMMA_WORDS, SAMPLINGS
 from dkernel.losses.calibration import CALIBRATIONS
 from dkernel.losses.losses import LOSSES
 from dkernel.model.local_settings import STAGES, machine_class
-from dkernel.model.parameters import EFFORTS, PARAMETERS, REMOVED
+from dkernel.model.parameters import EFFORTS, PARAMETERS
 from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import SOLVERS
 from dkernel.training.local_stages import LOCAL_STAGES
@@ -116,16 +113,6 @@ def test_equal_settings_are_equal_recipes(spellings, text):
 def test_settings_that_mean_nothing_are_refused(value, words):
     with pytest.raises(RecipeError, match=words):
         Recipe(local=value)
-
-
-@pytest.mark.parametrize("name", sorted(REMOVED))
-def test_a_removed_name_is_answered_by_what_takes_its_place(name):
-    asks = [partial(getattr, dkernel), partial(getattr, KernelClassifier())]
-    asks += [lambda name, make=make: make(**{name: 1}) for make in (KernelClassifier, KernelRegressor().set_params)]
-    asks += [] if name in PARAMETERS else [lambda name: Recipe().replace(**{name: 1})]  # the maps have it
-    for ask in asks:
-        with pytest.raises((AttributeError, RecipeError), match=re.escape(f" Use {REMOVED[name]}.")):
-            ask(name)
 
 
 def test_settings_are_parameters_of_the_estimator():
