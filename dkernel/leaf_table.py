@@ -21,14 +21,14 @@ class Leaf:
     ----------
     gives : what it is for, in a few words
     names : module of the folder -> public names of `dkernel`
-    command : the command of `dkernel` that the folder's `command.py` has
+    commands : commands of `dkernel`, each by the module of its name
     formats : formats of files, each read by the module of its name
     stage : the word of a local stage, whose settings `parameters.py` has, and `stage.py` the rest, as `LOCAL_STAGE`
     """
 
     gives: str
     names: Mapping[str, str] = field(default_factory=dict)
-    command: str | None = None
+    commands: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     stage: str | None = None
 
@@ -40,8 +40,10 @@ LEAVES = {
     ),
     "arrays": Leaf("arrays in NPY, NPZ, Zarr and HDF5 files", formats=("hdf5", "npy", "zarr")),
     "cells": Leaf("the local stage of exact machines", {"parameters": "Cells"}, stage="cells"),
+    "doctor": Leaf("the look at a cluster", commands=("doctor",)),
     "explanation": Leaf("Shapley values of predictions", {"explanation": "Explanation explain"}),
-    "export": Leaf("models as ONNX graphs", {"onnx": "to_onnx"}, "export"),
+    "export": Leaf("models as ONNX graphs", {"onnx": "to_onnx"}, ("export",)),
+    "jobs": Leaf("jobs that are given to a cluster", commands=("watch", "cancel")),
     "lakes": Leaf("snapshots of Delta and Iceberg tables"),
     "report": Leaf("pages about a fit or an evaluation"),
     "svmlight": Leaf("sparse rows in svmlight files", formats=("svmlight",)),
@@ -59,7 +61,7 @@ LEAVES = {
             "spectral_clustering": "SpectralClustering",
         },
     ),
-    "tuning": Leaf("the search for parameters", {"tuner": "Tuner"}, "tune"),
+    "tuning": Leaf("the search for parameters", {"tuner": "Tuner"}, ("tune",)),
 }
 _FOLDER = "dkernel.leaves"
 LEAF_OF_NAME = {
@@ -68,7 +70,7 @@ LEAF_OF_NAME = {
     for module, names in row.names.items()
     for name in names.split()
 }
-LEAF_OF_COMMAND = {row.command: leaf for leaf, row in LEAVES.items() if row.command}
+LEAF_OF_COMMAND = {name: leaf for leaf, row in LEAVES.items() for name in row.commands}
 LEAF_OF_FORMAT = {name: leaf for leaf, row in LEAVES.items() for name in row.formats}
 LEAF_OF_STAGE = {row.stage: leaf for leaf, row in LEAVES.items() if row.stage}
 

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from dkernel.cli.diagnostics.memory_usage import PeakMemory
+from dkernel.cli.memory_usage import PeakMemory
 
 
 def measure(command: list[str], interval: float = 0.1) -> dict[str, object]:

@@ -22,18 +22,18 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 
-from dkernel.cli.diagnostics.follow import read_record
 from dkernel.data.opening import open_source
 from dkernel.data.paths import File
 from dkernel.data.usable_files import DoneFiles
 from dkernel.data.writers.destination import Destination, Staging
 from dkernel.errors import DKernelError
+from dkernel.leaves.jobs.follow import read_record
 from dkernel.model.model_file import load_model, save
 from dkernel.streaming.progress import Progress
 from dkernel.training.checkpoint import Checkpoint
-from tests.cli.test_watch import RUNNING, STATE
 from tests.data.blocks import read_blocks
 from tests.data.test_destination import JOB, write
+from tests.leaves.jobs.test_watch import RUNNING, STATE
 from tests.model.test_model_file import a_model
 
 Read = Callable[[], Any]

@@ -44,7 +44,7 @@ class _Table(click.Group):
             return None
         if cmd_name in LEAF_OF_COMMAND:
             try:
-                module = load_leaf(LEAF_OF_COMMAND[cmd_name], "command", f"dkernel {cmd_name}")
+                module = load_leaf(LEAF_OF_COMMAND[cmd_name], cmd_name, f"dkernel {cmd_name}")
             except UnsupportedError as error:
                 raise click.ClickException(str(error)) from None
         else:

@@ -62,10 +62,9 @@ def _unnamed_outputs(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
         yield (record := str(default_record(out))), "the run record"
     if record and values.get("detach"):
-        from dkernel.cli.diagnostics.follow import cancel_file, find_log
-
-        yield find_log(record), "the log of the job"
-        yield cancel_file(record), "the file that ends the job"
+        names = load_leaf("jobs", "follow", "--detach")
+        yield names.find_log(record), "the log of the job"
+        yield names.cancel_file(record), "the file that ends the job"
 
 
 def check_model_path(values: Mapping[str, Any], begun: bool = False) -> None:

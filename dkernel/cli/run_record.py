@@ -18,15 +18,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dkernel.cli.diagnostics.follow import DEAD_AFTER, HEARTBEAT
-from dkernel.cli.diagnostics.memory_usage import PeakMemory
 from dkernel.cli.exit_codes import AGAIN, Stopped, exit_code, start_collector
+from dkernel.cli.memory_usage import PeakMemory
 from dkernel.cli.say import say
 from dkernel.data.store import is_url, locate, write_whole
 from dkernel.errors import DKernelError, mask_urls
 from dkernel.streaming.execution.versions import versions
 
 JOB = "DKERNEL_JOB"  # the variable in which the driver of a job gives its command the entry `job` of the run record
+HEARTBEAT = 2.0  # seconds between two renewals of a run record
+DEAD_AFTER = 15 * HEARTBEAT  # seconds after its last renewal a run counts as dead
 REMOTE_HEARTBEAT = DEAD_AFTER / 2  # where each renewal is an upload
 _NOT_SETTINGS = ("config", "print_config", "dry_run", "json", "quiet", "verbose", "progress", "debug", "record")
 

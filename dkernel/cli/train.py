@@ -158,11 +158,9 @@ def train_command(ctx: click.Context, /, **values: Any) -> None:
 
 
 def _detach(ctx: click.Context, values: Mapping[str, Any], connection: Mapping[str, Any]) -> None:
-    from dkernel.cli.diagnostics.follow import find_log
-    from dkernel.cli.driver import submit
-
+    driver, find_log = load_leaf("jobs", "driver", "--detach"), load_leaf("jobs", "follow", "--detach").find_log
     check_outputs()
-    job = submit(ctx, values, connection)
+    job = driver.submit(ctx, values, connection)
     name = mask_urls(job.record).removesuffix(".run.json")
     if values["json"]:
         click.echo(json.dumps({"job": name, "record": mask_urls(job.record), "log": mask_urls(find_log(job.record))}))

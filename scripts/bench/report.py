@@ -60,7 +60,7 @@ def parser(text: str, *, data: bool = False) -> argparse.ArgumentParser:
 @contextmanager
 def measure_block() -> Iterator[Measured]:
     """Fill a `Measured` while the block runs."""
-    from dkernel.cli.diagnostics.memory_usage import PeakMemory  # earlier packages that are compared have it elsewhere
+    from dkernel.cli.memory_usage import PeakMemory  # earlier packages that are compared have it elsewhere
 
     result, memory = Measured(), PeakMemory(0.2)
     with memory:

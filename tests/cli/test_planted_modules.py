@@ -10,7 +10,7 @@ from importlib.metadata import packages_distributions
 
 import pytest
 
-from dkernel.cli import driver
+from dkernel.leaves.jobs import driver
 from tests.cli.conftest import FEATURES
 from tests.processes import environment
 

@@ -8,9 +8,9 @@ import fsspec
 import pytest
 
 from dkernel.cli import main
-from dkernel.cli.driver import ClusterJob
 from dkernel.data.paths import expand
 from dkernel.errors import DataError, mask_urls
+from dkernel.leaves.jobs.driver import ClusterJob
 from tests.cli.conftest import FEATURES
 from tests.web import serve
 

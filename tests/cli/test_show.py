@@ -39,7 +39,3 @@ def test_the_tensors_are_not_read(run_to, model, tmp_path):
     (tmp_path / "m").write_bytes(whole)
     run_to("show", tmp_path / "m")
     run_to("evaluate", tmp_path / "m", "x.csv", code=65)
-
-
-def test_the_older_command_is_answered_by_the_new_one(run_to, model):
-    assert "Use dkernel show --markdown" in run_to("card", model, code=2).stderr

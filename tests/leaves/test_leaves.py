@@ -105,7 +105,7 @@ for leaf in without:
             assert f"dkernel.{name}" in str(error) and f"leaves/{leaf} " in str(error), error
         else:
             raise AssertionError(name)
-    if command := LEAVES[leaf].command:
+    for command in LEAVES[leaf].commands:
         assert f"\\n  {command} " not in listed
         done = run(command, "--help")
         assert done.exit_code in (1, 2) and f"leaves/{leaf} " in done.output, done.output

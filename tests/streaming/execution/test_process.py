@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import dkernel
-from dkernel.cli.diagnostics.memory_usage import PeakMemory, process_tree_rss
+from dkernel.cli.memory_usage import PeakMemory, process_tree_rss
 from dkernel.errors import ClusterError
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.streaming.execution.versions import require_equal, versions

@@ -56,8 +56,8 @@ def doctor_command(ctx: click.Context, /, **values: Any) -> None:
 
 
 def _diagnosis(values: Mapping[str, Any], connection: Mapping[str, Any], patience: float) -> dict[str, Any]:
-    from dkernel.cli.diagnostics.doctor import diagnose, keep_workers
     from dkernel.errors import ClusterError
+    from dkernel.leaves.doctor.checks import diagnose, keep_workers
     from dkernel.streaming.execution.connect import client_at, find_dashboard
 
     try:
@@ -74,8 +74,8 @@ def _diagnosis(values: Mapping[str, Any], connection: Mapping[str, Any], patienc
 
 
 def _request(values: Mapping[str, Any]) -> Any:
-    from dkernel.cli.diagnostics.doctor import DoctorRequest
     from dkernel.data.paths import name_files
+    from dkernel.leaves.doctor.checks import DoctorRequest
 
     # Copies of the data in --scratch are read by all workers, rows that a worker stores by itself.
     copied = bool(values["encoding"] or any(map(_is_packed, values["data"])))
@@ -92,7 +92,7 @@ def _is_packed(data: str) -> bool:
 
 
 def _lines(diagnosis: Mapping[str, Any]) -> Iterator[str]:
-    from dkernel.cli.diagnostics.doctor import CHECKS
+    from dkernel.leaves.doctor.checks import CHECKS
 
     if "scheduler" in diagnosis:
         dashboard = f", dashboard {diagnosis['dashboard']}" if diagnosis["dashboard"] else ""

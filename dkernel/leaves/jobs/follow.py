@@ -10,10 +10,9 @@ from typing import Any
 
 import psutil
 
+from dkernel.cli.run_record import DEAD_AFTER, HEARTBEAT
 from dkernel.errors import ClusterError, DataError, StoreError
 
-HEARTBEAT = 2.0  # seconds between two renewals of a run record
-DEAD_AFTER = 15 * HEARTBEAT  # seconds after its last renewal a run counts as dead
 LOOK_EVERY = HEARTBEAT / 4  # a renewal is seen soon after it is made
 
 

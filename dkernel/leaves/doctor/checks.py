@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from dkernel.cli.diagnostics import host_facts as probes
+from dkernel.leaves.doctor import host_facts as probes
 from dkernel.numerics import resource_limits
 from dkernel.numerics.resource_limits import format_bytes
 from dkernel.streaming.execution.connection import PATIENCE, Connection

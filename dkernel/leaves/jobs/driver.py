@@ -26,12 +26,12 @@ from uuid import uuid4
 
 import click
 
-from dkernel.cli.diagnostics.follow import cancel_file, find_log, is_over, is_stale, read_record
 from dkernel.cli.exit_codes import AGAIN, GRACE
 from dkernel.cli.options import config_text, named_files
 from dkernel.cli.run_record import JOB, REMOTE_HEARTBEAT, Record, default_record
 from dkernel.data.store import is_url, locate, write_whole
 from dkernel.errors import DataError, DKernelError, mask_urls
+from dkernel.leaves.jobs.follow import cancel_file, find_log, is_over, is_stale, read_record
 from dkernel.streaming.execution.connection import PATIENCE
 from dkernel.streaming.execution.user_modules import UserModule
 
@@ -149,7 +149,7 @@ def _command(job: ClusterJob, folder: str) -> list[str]:
     from dkernel.streaming.execution.in_task import options_of_scheduler
 
     Path(folder, "job.toml").write_text(job.settings, encoding="utf-8")
-    words = [sys.executable, "-P", "-c", "from dkernel.cli.driver import command; command()", "train"]
+    words = [sys.executable, "-P", "-c", "from dkernel.leaves.jobs.driver import command; command()", "train"]
     words += ["--config", str(Path(folder, "job.toml"))]
     for module in job.modules:
         if module.source is None:

@@ -38,8 +38,8 @@ def watch_command(ctx: click.Context, run: str, json: bool, quiet: bool, patienc
     dkernel watch model.safetensors --patience 120
     dkernel watch /shared/models
     """
-    from dkernel.cli.diagnostics.follow import find_record, find_runs, follow
     from dkernel.errors import ClusterError
+    from dkernel.leaves.jobs.follow import find_record, find_runs, follow
 
     if (runs := find_runs(run)) is not None:
         _list(run, runs, json)
@@ -121,8 +121,8 @@ def _list(folder: str, runs: Iterable[str], json: bool) -> None:
 
 
 def _row(path: str) -> dict[str, Any]:
-    from dkernel.cli.diagnostics.follow import is_over, is_stale, read_record
     from dkernel.errors import DataError
+    from dkernel.leaves.jobs.follow import is_over, is_stale, read_record
     from dkernel.streaming.progress import format_progress
 
     try:

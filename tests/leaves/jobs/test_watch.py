@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dkernel.cli.diagnostics.follow import follow
+from dkernel.leaves.jobs.follow import follow
 from tests.cli.conftest import FEATURES, begin
 from tests.processes import DKERNEL, environment
 
@@ -178,7 +178,7 @@ def test_what_a_job_that_starts_says_is_said_once(run_to, tmp_path, monkeypatch)
     assert run_to("watch", tmp_path).stdout.split()[-1] == "starting"
     steps = iter([*({**begun, "updated": str(i)} for i in range(2, 9)), {**begun, "updated": "9", "progress": STATE},
                   {**begun, "updated": "10", "status": "done", "exit_code": 0}])  # fmt: skip
-    monkeypatch.setattr("dkernel.cli.diagnostics.follow.time.sleep", lambda _: write(path, **next(steps)))
+    monkeypatch.setattr("dkernel.leaves.jobs.follow.time.sleep", lambda _: write(path, **next(steps)))
     lines = run_to("watch", tmp_path / "m").stderr.splitlines()
     assert lines[1:3] == ["dashboard: http://host:8787/status", "starting"]
     assert [line.partition(":")[0] for line in lines[3:]] == ["pass 1/2"]

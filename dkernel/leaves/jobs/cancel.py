@@ -21,9 +21,9 @@ def cancel_command(run: str, patience: float | None, debug: bool) -> None:  # no
     \b
     dkernel cancel model.safetensors
     """
-    from dkernel.cli.diagnostics.follow import find_record, follow, is_over, read_record
-    from dkernel.cli.driver import clear_cancel, request_cancel
     from dkernel.errors import DataError
+    from dkernel.leaves.jobs.driver import clear_cancel, request_cancel
+    from dkernel.leaves.jobs.follow import find_record, follow, is_over, read_record
 
     where = find_record(run)
     record: dict[str, Any] | None = read_record(where)

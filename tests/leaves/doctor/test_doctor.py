@@ -6,8 +6,8 @@ import sys
 import click
 import pytest
 
-from dkernel.cli.doctor import doctor_command
 from dkernel.cli.train import train_command
+from dkernel.leaves.doctor.doctor import doctor_command
 from tests.deploy.processes import Group, wait_until
 from tests.processes import environment
 

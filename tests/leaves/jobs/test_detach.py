@@ -15,8 +15,9 @@ import psutil
 import pytest
 from distributed import Client
 
-from dkernel.cli import driver, main
+from dkernel.cli import main
 from dkernel.cli.exit_codes import AGAIN
+from dkernel.leaves.jobs import driver
 from dkernel.streaming.execution.local import SerialExecutor
 from tests.cli.conftest import FEATURES
 from tests.deploy.processes import Group, bin_folder, environment, wait_until

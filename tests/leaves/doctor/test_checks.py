@@ -10,8 +10,8 @@ import dask
 import pytest
 import yaml
 
-from dkernel.cli.diagnostics.doctor import CHECKS, DoctorRequest, diagnose
-from dkernel.cli.diagnostics.host_facts import probe
+from dkernel.leaves.doctor.checks import CHECKS, DoctorRequest, diagnose
+from dkernel.leaves.doctor.host_facts import probe
 
 WORKERS = ("tcp://10.0.0.1:1", "tcp://10.0.0.2:1")
 SOUND = {

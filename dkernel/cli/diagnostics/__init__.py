@@ -1,1 +1,0 @@
-"""Facts about hosts, memory and running jobs."""

@@ -1,0 +1,1 @@
+"""What keeps a cluster, or this machine, from doing its work: connections, versions, what its processes lack."""

@@ -1,0 +1,1 @@
+"""Jobs that are given to a cluster: their driver, and the commands that follow and end them."""
