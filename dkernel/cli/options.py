@@ -207,12 +207,6 @@ connection_options = combine(
         help="Stop if a cluster has no workers, or finishes nothing, for so long. Default: 300.",
     ),
 )
-client_limit_option = setting(
-    "--client-memory-limit",
-    type=SIZE,
-    metavar="SIZE",
-    help="Refuse a fit whose plan needs more memory in this process, such as 1GiB.",
-)
 label_option = click.option(
     "--label", cls=LabelOption, metavar="NAME", group="Data", usual=True, help="Column to predict. [required]"
 )
@@ -437,8 +431,6 @@ def connect_arguments(ctx: click.Context, values: Mapping[str, Any]) -> dict[str
 
         start_fork_server()  # its imports and those of this process take as long, so they go side by side
     connection = {name: values[name] for name in ("scheduler", "scheduler_file", "workers", "memory_limit")}
-    if values.get("client_memory_limit"):
-        connection["client_memory_limit"] = values["client_memory_limit"]
     return {**connection, "tls": tls or None, "patience": values["cluster_timeout"]}
 
 

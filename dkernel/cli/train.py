@@ -14,7 +14,6 @@ from dkernel.cli.options import (
     WORD_OR_NUMBER,
     WRITTEN,
     bad_rows_option,
-    client_limit_option,
     combine,
     connect_arguments,
     count_bad_rows,
@@ -120,7 +119,6 @@ resume_option = setting("--resume", is_flag=True, usual=True, help="Continue fro
     metavar="N",
     help="With --detach: run again up to N times after exit code 75. Default: 3.",
 )
-@client_limit_option
 @run_options
 @click.pass_context
 def train_command(ctx: click.Context, /, **values: Any) -> None:

@@ -44,7 +44,6 @@ def doctor_command(ctx: click.Context, /, **values: Any) -> None:
     print_config(ctx, values)
     connection = connect_arguments(ctx, values)
     patience = connection.pop("patience")  # only a run waits for workers
-    connection.pop("client_memory_limit", None)
     from dkernel.cli.run_record import masked
 
     diagnosis = masked(_diagnosis(values, connection, patience))

@@ -9,7 +9,6 @@ from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import (
     DATA,
     WORD_OR_NUMBER,
-    client_limit_option,
     connect_arguments,
     model_setting,
     print_config,
@@ -62,7 +61,6 @@ SHOWN_CANDIDATES = 10  # lines of the leaderboard; all of them are in the run re
 @checkpoint_option(help="Folder, or URL of one, in which every rung is saved.")
 @resume_option
 @report_option(help="Write a page about search and fit. Needs matplotlib.")
-@client_limit_option
 @run_options
 @click.pass_context
 def tune_command(ctx: click.Context, /, **values: Any) -> None:

@@ -116,8 +116,6 @@ class Executor(AbstractContextManager["Executor"]):
     """Bytes of a worker without work, and of the client beside it."""
     memory_limit: int | None = None
     """Bytes that each worker may use, None without a limit."""
-    client_memory_limit: int | None = None
-    """Bytes that a plan may use in the process of the client, None for those of its machine."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []

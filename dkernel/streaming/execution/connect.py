@@ -77,7 +77,6 @@ def connect(
     memory_limit: str | int | None = None,
     patience: float = PATIENCE,
     tls: Mapping[str, str] | None = None,
-    client_memory_limit: str | int | None = None,
     tell: Callable[[str], None] = LOG.warning,
 ) -> Iterator[Executor]:
     """Make the executor that the run options ask for; it is closed at the end of the block.
@@ -91,7 +90,6 @@ def connect(
     patience : seconds without workers or progress before a ClusterError
     tls : files for a tls:// scheduler: tls_ca_file, tls_cert and, unless it is in the latter, tls_key; when None, what
         Dask's own configuration says
-    client_memory_limit : of this process; a fit whose plan needs more is refused
     tell : called with the message for a longer wait for workers
 
     Without any of these the threads of this process do the work.
@@ -112,7 +110,6 @@ def connect(
             executor = ThreadsExecutor(memory_limit=parse_memory_limit(memory_limit))
         else:
             executor = ClusterExecutor(client, patience, workers or 1, workers is not None, tell)
-        executor.client_memory_limit = parse_memory_limit(client_memory_limit)
         with executor:
             yield executor
 

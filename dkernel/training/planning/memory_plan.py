@@ -31,7 +31,7 @@ class Plan:
     outputs : number of scores of a row
     costs : stage -> its cost, in the order survey, choice, setup, solve and the local stages that are tried
     after : costs of the steps of a command after the fit
-    memory_limit, client_memory_limit, in_process : those of the executor
+    memory_limit, in_process : those of the executor
     slots : calls that run at a time; on a large cluster no more than make the fit faster
     keeps_rows : whether the source stays in the workers' memory between passes
     """
@@ -44,7 +44,6 @@ class Plan:
     after: Sequence[Cost]
     peaks: Peaks
     memory_limit: int | None
-    client_memory_limit: int | None
     in_process: bool
     slots: int
     keeps_rows: bool
@@ -76,8 +75,7 @@ class Plan:
         peaks = Peaks.of(costs, rows, executor)
         total = limit * workers if limit else available_memory()
         keeps_rows = rows.has_room(workers * peaks.worker, total) and (limit is None or peaks.with_rows <= limit)
-        limits = limit, executor.client_memory_limit, executor.in_process
-        return cls(source, recipe, outputs, sizes, costs, after, peaks, *limits, slots, keeps_rows)
+        return cls(source, recipe, outputs, sizes, costs, after, peaks, limit, executor.in_process, slots, keeps_rows)
 
     @property
     def local(self) -> tuple[str, ...]:
@@ -153,7 +151,6 @@ class Plan:
             "worker_bytes": self.worker_bytes,
             "client_bytes": self.peaks.client,
             "memory_limit": self.memory_limit,
-            "client_memory_limit": self.client_memory_limit,
             "kept": self.keeps_rows,
             "in_process": self.in_process,
             "stage_flops": {name: cost.flops for name, cost in self.costs.items()},
@@ -186,17 +183,12 @@ class Plan:
 
     def check_memory(self, executor: Executor) -> None:
         """Refuse a fit that needs more memory than there is, and name both numbers and settings that fit."""
-        here, limit, client = self.here_bytes, self.memory_limit, self.client_memory_limit
+        here, limit = self.here_bytes, self.memory_limit
         if limit is not None and not self.fits_workers:
             raise MemoryBudgetError(
                 f"Each worker needs about {format_bytes(self.worker_bytes)} and has a limit of {format_bytes(limit)}. "
                 f"Raise --memory-limit to {format_limit(self.worker_bytes)}{self._fewer(executor)}, or give a source "
                 "in smaller chunks."
-            )
-        if client is not None and here > client:
-            raise MemoryBudgetError(
-                f"This process needs about {format_bytes(here)} and has a limit of {format_bytes(client)}. "
-                f"Raise --client-memory-limit to {format_limit(here)}{self._fewer(executor)}."
             )
         if here > (most := memory_limit()):
             raise MemoryBudgetError(
@@ -233,16 +225,14 @@ class Plan:
         return ""
 
     def _fits(self) -> bool:
-        limits = memory_limit(), self.client_memory_limit
-        return self.fits_workers and all(limit is None or self.here_bytes <= limit for limit in limits)
+        return self.fits_workers and self.here_bytes <= memory_limit()
 
 
 def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Describe a plan by pairs of a name and a sentence."""
     stages = f", then {' and '.join(plan['local'])}" if plan["local"] else ""
-    limit, client = plan["memory_limit"], plan["client_memory_limit"]
+    limit = plan["memory_limit"]
     worker = f"{format_bytes(plan['worker_bytes'])} each worker" + (f" (limit {format_bytes(limit)})" if limit else "")
-    here = f"{format_bytes(plan['client_bytes'])} client" + (f" (limit {format_bytes(client)})" if client else "")
     threads = f"{plan['slots']:,} thread{'s' * (plan['slots'] > 1)} work, and up to {plan['enough_slots']:,} gain"
     checkpoint, scratch = format_bytes(plan["checkpoint_bytes"]), format_bytes(plan["scratch_bytes"])
     refusal = [("does not fit", plan["does_not_fit"])] if plan.get("does_not_fit") else []
@@ -252,7 +242,7 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("model", f"{plan['columns']:,} components{stages}; a file of {format_bytes(plan['model_bytes'])} at most"),
         ("readings", _readings(plan)),
         *([("row groups", plan["row_groups"])] if plan.get("row_groups") else []),
-        ("memory", f"{worker}, {here}"),
+        ("memory", f"{worker}, {format_bytes(plan['client_bytes'])} client"),
         ("time", f"{max(1, round(plan['core_seconds'])):,} s of one usual core; {threads}"),
         ("disk", f"{checkpoint} with --checkpoint, {scratch} of scratch"),
         ("to change", "--n-components, --local and --effort: time and memory; --memory-limit: readings; all: --json"),

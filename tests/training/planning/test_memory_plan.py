@@ -311,28 +311,20 @@ def test_a_plan_uses_as_many_workers_as_the_work_is_worth():
     assert not Plan.of(rows_of(32 * 10**6), small, Apart(GIB, FEW_SLOTS)).keeps_rows
 
 
-def test_a_limit_of_the_client_refuses_and_changes_no_fit(source):
-    executor = Apart(GIB)
-    free = Plan.of(source, Recipe(solver="psgd"), executor)
-    executor.client_memory_limit = free.peaks.client - 1
-    limited = Plan.of(source, Recipe(solver="psgd"), executor)
-    with pytest.raises(MemoryBudgetError, match=r"This process needs about .* Raise --client-memory-limit to"):
-        checked(source, Recipe(solver="psgd"), executor)
-    assert limited.as_dict() | {"client_memory_limit": None} == free.as_dict()
-    told = dict(format_plan(limited.as_dict()))
-    assert told["memory"].endswith(f"client (limit {(free.peaks.client - 1) / 2**20:,.0f} MiB)")
-    assert len(told) < 15
-    executor.client_memory_limit = int(0.8 * free.peaks.client)
-    with pytest.raises(MemoryBudgetError, match=r"--client-memory-limit to \d+MiB, or use n_components=") as refused:
-        checked(source, Recipe(solver="psgd"), executor)
-    columns = int(re.search(r"n_components=(\d+)", str(refused.value))[1])
+def test_the_memory_of_the_client_refuses_and_advises_what_fits(source, monkeypatch):
+    executor, asked = Apart(GIB), Recipe(solver="psgd")
+    free = Plan.of(source, asked, executor)
+    monkeypatch.setattr("dkernel.training.planning.memory_plan.memory_limit", lambda: int(0.8 * free.peaks.client))
+    with pytest.raises(MemoryBudgetError, match="Use a larger one, or use n_components=") as refused:
+        checked(source, asked, executor)
+    columns = int(re.findall(r"n_components=(\d+)", str(refused.value))[1])
     assert columns < free.sizes.components
-    checked(source, Recipe(solver="psgd", n_components=columns), executor)
-    executor.client_memory_limit = GIB // 8
-    with pytest.raises(MemoryBudgetError, match=r"--client-memory-limit to \d+MiB\.$"):
-        checked(source, Recipe(solver="psgd"), executor)
-    executor.client_memory_limit = free.peaks.client
-    checked(source, Recipe(solver="psgd"), executor)
+    checked(source, asked.replace(n_components=columns), executor)
+    monkeypatch.setattr("dkernel.training.planning.memory_plan.memory_limit", lambda: GIB // 8)
+    with pytest.raises(MemoryBudgetError, match=r"Use a larger one\.$"):
+        checked(source, asked, executor)
+    monkeypatch.setattr("dkernel.training.planning.memory_plan.memory_limit", lambda: free.peaks.client)
+    checked(source, asked, executor)
 
 
 def test_nothing_is_read_for_a_plan_that_does_not_fit(source, monkeypatch):
