@@ -112,13 +112,6 @@ resume_option = setting("--resume", is_flag=True, usual=True, help="Continue fro
 )
 @setting("--dry-run", is_flag=True, usual=True, help="Print the plan (memory, work, readings) and stop.")
 @setting("--detach", is_flag=True, help="Give the job to the cluster, print its name and end. See dkernel watch.")
-@setting(
-    "--retries",
-    type=click.IntRange(min=0),
-    default=3,
-    metavar="N",
-    help="With --detach: run again up to N times after exit code 75. Default: 3.",
-)
 @run_options
 @click.pass_context
 def train_command(ctx: click.Context, /, **values: Any) -> None:

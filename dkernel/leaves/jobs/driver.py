@@ -36,6 +36,7 @@ from dkernel.streaming.execution.connection import PATIENCE
 from dkernel.streaming.execution.user_modules import UserModule
 
 BY_SIGTERM = 143  # that of a command which SIGTERM stops
+_RETRIES = 3  # times that a command is run again after exit code 75: its checkpoint goes on, and a cluster may be gone
 _LOOK = 1.0  # seconds between two looks for the cancel file
 _PAUSE = GRACE + 2.0  # seconds before a command is run again: a process of before has ended by then
 
@@ -51,7 +52,6 @@ class ClusterJob:
     digest : of the settings that the command was given
     command : its words, for people
     modules : of --import
-    retries : times that it is run again after exit code 75
     dead_after : seconds without news after which it counts as dead; a cluster may take so long to miss a worker
     """
 
@@ -60,7 +60,6 @@ class ClusterJob:
     digest: str
     command: tuple[str, ...] = ()
     modules: tuple[UserModule, ...] = ()
-    retries: int = 0
     dead_after: float = PATIENCE
 
     def entry(self, retries_left: int) -> dict[str, Any]:
@@ -84,7 +83,7 @@ def submit(ctx: click.Context, values: Mapping[str, Any], connection: Mapping[st
     settings = config_text(ctx, {**values, **_driver_settings(ctx), "record": record})
     digest = hashlib.sha256(mask_urls(settings).encode()).hexdigest()
     words = tuple(map(mask_urls, sys.argv))
-    job = ClusterJob(record, settings, digest, words, user_modules(), values["retries"], values["cluster_timeout"])
+    job = ClusterJob(record, settings, digest, words, user_modules(), values["cluster_timeout"])
     with connect(**connection) as executor:
         executor.compute([Call(f"dkernel-begin-{uuid4().hex}", begin_job, (job,))])
         # Dask has one task of a key: of a job that is there already this changes nothing.
@@ -121,7 +120,7 @@ def begin_job(job: ClusterJob) -> None:
     if known is None or is_over(known) or is_stale(known):
         clear_cancel(job.record)
         record = Record()
-        record.note(job=job.entry(job.retries))
+        record.note(job=job.entry(_RETRIES))
         record.enter(job.record, "queued")
     elif known.get("job", {}).get("settings") != job.digest:
         raise DataError(
@@ -137,7 +136,7 @@ def drive(job: ClusterJob) -> int:
     leave_pool()  # a worker with one thread has it for the tasks of the job
     with tempfile.TemporaryDirectory(prefix="dkernel-job-") as folder:
         words = _command(job, folder)
-        for retries_left in range(job.retries, -1, -1):
+        for retries_left in range(_RETRIES, -1, -1):
             code = _run(job, words, folder, retries_left)
             if code != AGAIN or not retries_left or _is_cancelled(job, _PAUSE):
                 break
