@@ -96,13 +96,6 @@ resume_option = setting("--resume", is_flag=True, usual=True, help="Continue fro
 @row_options
 @checkpoint_option(help="Folder, or URL of one, in which progress is saved.")
 @resume_option
-@setting(
-    "--checkpoint-every",
-    type=click.IntRange(min=1),
-    default=4,
-    metavar="N",
-    help="Rounds between two checkpoints, of 32 to 64 per pass. Default: 4.",
-)
 @report_option(help="Write a page about the fit. Needs matplotlib.")
 @model_setting(
     "--baselines",
@@ -208,8 +201,7 @@ def make_checkpoint(values: Mapping[str, Any]) -> "Checkpoint | None":
 
     if values["checkpoint"] is None:
         return None
-    every = {"every": values["checkpoint_every"]} if "checkpoint_every" in values else {}
-    return Checkpoint(values["checkpoint"], values["resume"], **every)
+    return Checkpoint(values["checkpoint"], values["resume"])
 
 
 def open_rows(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None) -> Any:

@@ -68,13 +68,12 @@ SHOWN_FILES = 5  # changed files that a refusal names
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Folder with the progress of a fit, and the interval at which it is stored.
+    """Folder with the progress of a fit.
 
     Parameters
     ----------
     folder : path, which is made if it does not exist, or a URL such as s3://bucket/run. A folder holds one fit
     resume : continue the stored fit; False refuses a folder that holds one
-    every : rounds between two checkpoints of a pass
 
     Examples
     --------
@@ -84,11 +83,6 @@ class Checkpoint:
 
     folder: str | os.PathLike[str]
     resume: bool = True
-    every: int = EVERY
-
-    def __post_init__(self) -> None:
-        if self.every < 1:
-            raise RecipeError(f"checkpoint_every={self.every} is not valid. Possible: a whole number of at least 1.")
 
     @property
     def store(self) -> Store:
@@ -163,7 +157,7 @@ class FolderJournal(Journal):
     keeps = True
 
     def __init__(self, checkpoint: Checkpoint, run: Mapping[str, Any], progress: Any) -> None:
-        self.store, self.every, self.progress = checkpoint.store, checkpoint.every, progress
+        self.store, self.progress = checkpoint.store, progress
         self.run = dict(run)
         self._state: tuple[str, State] | None = None
         self._saved: list[str] = []  # names of the whole files of states, oldest first
@@ -236,7 +230,7 @@ class FolderJournal(Journal):
 
     def save_state(self, name: str, state: "State") -> None:
         self._state = name, state
-        if state.done % self.every == 0:
+        if state.done % EVERY == 0:
             self._save(name, state)
 
     @contextmanager

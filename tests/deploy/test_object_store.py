@@ -132,7 +132,7 @@ def found_in(system, folder):
 def test_a_killed_job_of_urls_goes_on_to_the_same_bytes(store, stop):
     """SIGKILL once a stage is stored; the command again ends with the model of a fit that nobody killed."""
     group, system = store
-    options = ["--solver", "psgd", "--passes", "4", "--checkpoint-every", "1", "--local", "none"]
+    options = ["--solver", "psgd", "--passes", "4", "--local", "none"]
     expected = train(group, "train", f"whole-{stop}", *options)
     run = f"{BUCKET}/{stop}"
     command = ["dkernel", "train", f"{BUCKET}/train", "--label", "label", "--out", f"{run}/model", *RECIPE, *options]

@@ -12,8 +12,6 @@ from tests.faults.processes import PATIENCE, Command, Hand, options_for
 
 pytestmark = pytest.mark.cluster
 
-KEEP = ["--checkpoint-every", "1"]
-
 
 def _grid(fault, turn):
     for j, point in enumerate(harness.POINTS):
@@ -44,7 +42,7 @@ def reference(plan, data, tmp_path_factory):
 
 def begin(plan, hand, learner, data, place, *more, module="dkernel"):
     words = [*options_for(learner, data), "--scheduler-file", hand.file, "--out", place / "model.safetensors"]
-    return Command(plan, *words, "--checkpoint", place / "kept", *KEEP, *more, module=module)
+    return Command(plan, *words, "--checkpoint", place / "kept", *more, module=module)
 
 
 def name_victim(plan, process):

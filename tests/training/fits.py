@@ -12,7 +12,7 @@ from dkernel.training.fit import train
 from tests.streaming.sources import rings, source_of
 
 UNITS = [(300, 200), (400,), (300, 1, 199)]
-ROUNDS, EVERY = 20, 4
+ROUNDS = 20
 RECIPE = Recipe(
     solver="psgd", n_components=16, kernel="gaussian", metric="identity", gamma=0.15, rounds=ROUNDS, alpha=1e-6
 )
@@ -38,9 +38,9 @@ def a_source(seed=0, text=True):
     return source_of(X, np.array([f"ring {k}" for k in y]) if text else y, UNITS)
 
 
-def fit(folder, executor=None, *, recipe=RECIPE, source=None, every=EVERY, resume=True, **options):
+def fit(folder, executor=None, *, recipe=RECIPE, source=None, resume=True, **options):
     """The result of the fit with its checkpoint in `folder`; without one if that is None."""
-    checkpoint = None if folder is None else Checkpoint(folder, resume, every)
+    checkpoint = None if folder is None else Checkpoint(folder, resume)
     return train(source or a_source(), recipe, executor or SerialExecutor(), checkpoint=checkpoint, **options)
 
 

@@ -79,13 +79,14 @@ def test_the_nth_write_fsync_or_rename_fails(step, tmp_path, disk, monkeypatch):
         committed.append(name)
 
     monkeypatch.setattr(FolderJournal, "_write", noted)
+    monkeypatch.setattr("dkernel.training.checkpoint.EVERY", 2)
     for n in range(1, 1000, step):
         folder = tmp_path / str(n)
         committed.clear()
         failing = disk(n, errno.ENOSPC if n % 2 else errno.EIO)
         said = f"{folder} again"
         try:
-            fit(folder, recipe=SMALL, every=2)
+            fit(folder, recipe=SMALL)
         except ClusterError as error:
             said = str(error)
         disk(0)

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
+from dkernel.training.checkpoint import EVERY
 from tests.processes import ROOT, environment
-from tests.training.fits import EVERY, ROUNDS
+from tests.training.fits import ROUNDS
 
 SOME = ["prepare-1", "fsync-6", "piece-10", "reading-4", "unlink-6"]
 

@@ -16,8 +16,8 @@ from collections import Counter
 from pathlib import Path
 
 from dkernel.solvers import full_batch, objective, sgd
-from dkernel.training.checkpoint import FolderJournal
-from tests.training.fits import EVERY, ROUNDS, digest, fit
+from dkernel.training.checkpoint import EVERY, FolderJournal
+from tests.training.fits import ROUNDS, digest, fit
 
 STAGES = 3  # survey, choose, prepare: a file each
 
