@@ -98,6 +98,13 @@ def test_a_column_of_numbers_that_holds_text_at_prediction_is_named():
         machine.predict(table(c="u", d="x"))
 
 
+@pytest.mark.parametrize("give", [pd.DataFrame, np.ndarray.tolist, np.array])
+def test_numbers_and_texts_of_numbers_in_one_column_are_refused(give):
+    rows = np.array([[i / 7, [1, "1"][i % 2]] for i in range(40)], dtype=object)
+    with pytest.raises(DataError, match=r"X, column '1': it holds values of another type"):
+        KernelClassifier("gaussian").fit(give(rows), [0, 1] * 20)
+
+
 class Hashing(dict):
     """A dict of Python 3.12, in which slices have a hash: one is no key, and no longer of the wrong type."""
 

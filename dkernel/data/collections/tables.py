@@ -122,7 +122,9 @@ def as_rows(X: Any, names: Sequence[str] = (), *, objects: bool = False) -> Any:
     if names:
         return frame.set_axis(list(names), axis=1) if frame.shape[1] == len(names) else frame
     kinds, _ = column_kinds(frame, list(map(str, frame.columns)))
-    return frame if {TEXT, *TIMES} & set(kinds.values()) else values
+    # Of 1 and "1" numpy would make numbers.
+    mixed = OTHER in kinds.values() and any(isinstance(value, str) for value in values.flat)
+    return frame if mixed or {TEXT, *TIMES} & set(kinds.values()) else values
 
 
 def _as_objects(X: Any) -> Any:
