@@ -291,7 +291,8 @@ def as_sparse(X: Any, columns: Sequence[str], dtype: str, describe: RowDescriber
     if len(bad):
         row, column = int(np.searchsorted(rows.starts, bad[0], side="right")) - 1, int(rows.indices[bad[0]])
         where = f"{describe(row)}, column {columns[column]!r}"
-        raise DataError(explain_number(where, X.data[bad[0]], dtype, len(bad) - 1))
+        advice = " SimpleImputer of scikit-learn fills sparse rows." if np.isnan(X.data[bad[0]]) else ""
+        raise DataError(explain_number(where, X.data[bad[0]], dtype, len(bad) - 1) + advice)
     return rows
 
 

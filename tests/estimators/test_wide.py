@@ -167,7 +167,7 @@ def test_bad_rows_and_other_widths_are_named():
     with pytest.raises((DataError, ValueError), match="1048575 features"):
         machine.predict(X[:, :-1])
     X.data[5] = np.nan
-    with pytest.raises(DataError, match=r"row 0, column .*: the value nan"):
+    with pytest.raises(DataError, match=r"row 0, column .*: the value nan .* SimpleImputer"):
         machine.predict(X)
 
 
