@@ -28,7 +28,7 @@ LAYOUT = {
     "data/encoding/words.py": {"_words_by_type"},  # spelling of a value
     "leaves/arrays/array_file.py": {"_in_unit"},  # units of times
     "data/readers/folder_keys.py": {"_features"},  # dtype of the block
-    "data/readers/parquet.py": {"_read_pandas_metadata", "_write_shares"},  # columns that are stored as codes
+    "data/readers/parquet.py": {"_read_stored_types", "_write_shares"},  # columns that are stored as codes
     "data/rejected_rows.py": {"find_bad_values"},  # which values are finite
     "data/source.py": {"_take_part"},  # texts of any width
     "data/writers/formats.py": {"Parquet.stage"},  # columns that are stored as codes

@@ -5,6 +5,7 @@ group. A process that does not see the copy decodes the row group from its begin
 share; so the parts, and the bits, are the same.
 """
 
+import base64
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -142,7 +143,7 @@ def _look(file: File) -> FileSchema:
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
             raise DataError(f"{file.name}: the column {twice!r} occurs twice; every column needs a name of its own.")
-        index, coded = _read_pandas_metadata(schema)
+        index, coded = _read_stored_types(schema, footer)
         groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
         steps = [_shares(group) for group in groups]
         return FileSchema(
@@ -194,8 +195,13 @@ def _write_shares(opened: pq.ParquetFile, out: BinaryIO) -> None:
                 writer.write_table(share, row_group_size=rows)
 
 
-def _read_pandas_metadata(schema: pa.Schema) -> tuple[frozenset[str], frozenset[str]]:
-    """The columns that pandas wrote as its index, and those that are categories (Parquet itself has these of text)."""
+def _read_stored_types(schema: pa.Schema, footer: pq.FileMetaData) -> tuple[frozenset[str], frozenset[str]]:
+    """The columns that pandas wrote as its index, and those that were written as categories of pandas or Arrow.
+
+    Of Arrow's own types pyarrow restores dictionaries of text alone.
+    """
+    written = (footer.metadata or {}).get(b"ARROW:schema")
+    typed = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(written))) if written else schema
     stored = (schema.metadata or {}).get(b"pandas")
     try:
         said = json.loads(stored) if stored else {}
@@ -203,5 +209,5 @@ def _read_pandas_metadata(schema: pa.Schema) -> tuple[frozenset[str], frozenset[
         coded = [each["field_name"] for each in said.get("columns", []) if each.get("pandas_type") == "categorical"]
     except (ValueError, KeyError, AttributeError, TypeError):
         index, coded = [], []
-    coded += [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    coded += [field.name for field in typed if pa.types.is_dictionary(field.type)]
     return frozenset(index).intersection(schema.names), frozenset(coded).intersection(schema.names)
