@@ -16,6 +16,7 @@ from dkernel.model.journal import Journal
 from dkernel.model.serialization import stored
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.tiling import PIECE_ROWS
+from dkernel.solvers.batch_methods import STEP_LENGTHS
 from dkernel.solvers.fit_problem import FitProblem, FitRun
 from dkernel.solvers.objective import LossSums
 from dkernel.solvers.sizes import Sizes, pass_flops
@@ -25,7 +26,7 @@ from dkernel.streaming.execution.base import Handle
 from dkernel.streaming.kept_block import KeptBlock
 from dkernel.streaming.reduction import Statistic
 
-HEADS = 4  # most pairs of an alpha and a share of the step that go through the passes
+HEADS = 8  # most pairs of an alpha and a share of the step that go through the passes
 
 R = TypeVar("R")
 
@@ -43,6 +44,7 @@ class SolverResult:
     variance : variance of a ridge regression, in the solver's coordinates and the targets' unit
     left_out : for a solver without a holdout, of each fold: "rows", the numbers of its rows in the sample, and "fits",
         the coefficients (n_components + 1, outputs) of a fit without them
+    unfinished : alpha -> v of fits that a polish has to finish before they can be judged
     """
 
     v: F64
@@ -55,6 +57,7 @@ class SolverResult:
     variance: dict[str, Any] | None = None
     tried: Mapping[str, float] = field(default_factory=dict)
     left_out: dict[str, Any] | None = None
+    unfinished: Mapping[float, F64] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -222,8 +225,8 @@ class Solver(StateMachine[S, SolverResult]):
 
 
 def tile_bytes(columns: int, outputs: int) -> int:
-    """Bytes of a tile of rows and its gradient."""
-    return 4 * 256 * columns + 48 * columns * outputs
+    """Bytes of a tile of rows, and of coefficients and gradients at the points that one reading compares."""
+    return 4 * 256 * columns + 12 * len(STEP_LENGTHS) * columns * HEADS * outputs
 
 
 def best_of_alphas(

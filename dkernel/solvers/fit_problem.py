@@ -119,6 +119,7 @@ class Setup:
     facts : figures of the preconditioners
     certificate : of the landmarks, where it is known
     sample_path : alpha -> loss on rows outside the sample, where several were tried
+    unfinished : alphas that only a polish can tell from the best one, see `count_unfinished`
     """
 
     solver: PSGD
@@ -126,6 +127,7 @@ class Setup:
     facts: Mapping[str, float] = field(default_factory=dict)
     certificate: dict[str, float] | None = None
     sample_path: dict[str, float] = field(default_factory=dict)
+    unfinished: Sequence[float] = ()
 
     def without_factors(self) -> "Setup":
         """The setup without preconditioners, which no solver can begin with."""

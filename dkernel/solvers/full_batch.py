@@ -135,7 +135,7 @@ class LBFGSSolver(FullBatch):
 
 
 class Polish(FullBatch):
-    """Full-batch solver that starts at the result of passes, for its alpha.
+    """Full-batch solver that starts at the result of passes, for its alpha and those that only finished fits can judge.
 
     Parameters
     ----------
@@ -150,8 +150,9 @@ class Polish(FullBatch):
 
     def _begin(self) -> tuple[AlphaPath, F64, int]:
         of_fit, before = self.problem.setup.solver, self.before
-        only = of_fit.only([(list(of_fit.alphas).index(before.alpha), 1.0)])
-        return only, before.v, self.problem.sizes.polish
+        starts, alphas = {**before.unfinished, before.alpha: before.v}, list(of_fit.alphas)
+        only = of_fit.only([(alphas.index(alpha), 1.0) for alpha in starts])
+        return only, np.concatenate([*starts.values()], axis=1), self.problem.sizes.polish
 
     def _show(self, state: FullBatchState) -> None:  # noqa: ARG002 - its readings are short: one phase for all
         self.show("polish", lambda: self.limit * self.problem.reader.source.n_rows)
@@ -159,7 +160,9 @@ class Polish(FullBatch):
     def finish(self, state: FullBatchState) -> SolverResult:
         result, before = super().finish(state), self.before
         history, facts = [*before.history, *result.history], {**before.facts, **result.facts}
-        return replace(result, share=before.share, history=history, facts=facts, tried=before.tried)
+        tried = result.tried if before.unfinished else before.tried
+        share = before.share if result.alpha == before.alpha else 1.0
+        return replace(result, share=share, history=history, facts=facts, tried=tried)
 
     def _warn(self, passes: int, decrement: float) -> None:
         """A polish has as many passes as are cheap, and need not converge."""

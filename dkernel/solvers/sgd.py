@@ -89,7 +89,11 @@ class PSGDSolver(Solver[PassState]):
         facts = _rounds_not_learned(state.history, nothing)
         if state.epoch < len(self.problem.schedules):
             facts["passes"] = state.epoch
-        return replace(state.best, history=list(state.history), facts=facts)
+        # The holdout judges them after a polish, which begins at their last iterates.
+        alphas, k = list(self.solver.alphas), self.solver.outputs
+        below = [alpha for alpha in self.problem.setup.unfinished if alpha < state.best.alpha]
+        starts = {alpha: state.before[:, alphas.index(alpha) * k :][:, :k] for alpha in below}
+        return replace(state.best, history=list(state.history), facts=facts, unfinished=starts)
 
     def plan(self, state: PassState) -> Callable[[], Any] | None:
         judge = self.judge

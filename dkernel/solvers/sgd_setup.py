@@ -130,19 +130,48 @@ def prepare_fit(problem: FitProblem, flops: float, in_rounds: bool) -> Setup:
     outputs, sizes, problem = problem.objective.targets.outputs, problem.sizes, _on_client(problem)
     alphas = (float(problem.alpha),) if problem.alpha != "auto" else alpha_path(outputs, problem.near)
     setup = prepare(problem, alphas, sizes.n, flops, sizes.polish > 0)
-    solver, best, path = setup.solver, 0, {}
+    solver, best, path, below = setup.solver, 0, {}, 0
+    unseen, sample, holdout = problem.split.unseen, problem.split.sample, len(problem.split.holdout.X)
     if len(solver.alphas) > 1:  # judged on rows that the sample does not hold
-        with problem.keep(problem.split.unseen, "unseen") as block:
-            sums = problem.losses(block, setup.start, "alphas")
-        losses = (sums.loss / sums.weight).tolist()
+        losses = _losses(problem, unseen, setup.start, "unseen")
         path = {f"{a:g}": loss for a, loss in zip(solver.alphas, losses, strict=True)}
-        best = int(np.argmin(sums.loss))
-    paths = alpha_paths(best, solver.alphas, outputs, sizes.large, len(problem.split.holdout.X), not in_rounds)
+        best = int(np.argmin(losses))
+        if best and sizes.polish and holdout:
+            few = select_rows(sample, slice(len(unseen.X)))
+            below = count_unfinished(_losses(problem, few, setup.start, "seen"), best)
+    paths = alpha_paths(best, solver.alphas, outputs, sizes.large, holdout, below, not in_rounds)
     heads = np.concatenate([np.arange(j * outputs, (j + 1) * outputs) for j, _ in paths])
     solver, start = solver.only(paths), np.ascontiguousarray(setup.start[:, heads])
     if not sizes.large and sizes.polish < SMALL_EPOCHS:
         start = warm_start(problem, solver, start, range(WARM_EPOCHS, SMALL_EPOCHS))
-    return replace(setup, solver=solver, start=start, sample_path=path)
+    unfinished = setup.solver.alphas[best - below : best]
+    return replace(setup, solver=solver, start=start, sample_path=path, unfinished=unfinished)
+
+
+def _losses(problem: FitProblem, rows: Block, v: F64, name: str) -> list[float]:
+    """The mean losses of each alpha on rows of the sample, or on others."""
+    with problem.keep(rows, name) as block:
+        sums = problem.losses(block, v, "alphas")
+    return [float(loss) for loss in sums.loss / sums.weight]
+
+
+def count_unfinished(seen: Sequence[float], best: int) -> int:
+    """Number of alphas right below the best of the path, before one whose fit to the sample has come to its end.
+
+    At its optimum a smaller alpha has a smaller loss on the rows that it is fitted to. A fit with a larger one is not
+    there, so its loss on other rows says nothing of its alpha.
+
+    Parameters
+    ----------
+    seen : loss of each alpha, in ascending order, on rows that it was fitted to
+
+    Examples
+    --------
+    >>> count_unfinished([0.1, 0.2, 0.3, 0.4], 2), count_unfinished([0.1, 0.2, 0.4, 0.3], 3)
+    (0, 1)
+    """
+    finished = [below for below in range(best) if seen[below] <= seen[best]]
+    return best - 1 - max(finished, default=-1)
 
 
 @dataclass(frozen=True)
@@ -230,7 +259,13 @@ def alpha_path(outputs: int, near: float | None = None) -> tuple[float, ...]:
 
 
 def alpha_paths(
-    best: int, alphas: Sequence[float], outputs: int, large: bool, holdout: int, exact: bool = False
+    best: int,
+    alphas: Sequence[float],
+    outputs: int,
+    large: bool,
+    holdout: int,
+    unfinished: int = 0,
+    exact: bool = False,
 ) -> list[tuple[int, float]]:
     """Numbers of alphas, each with a share of the step, to go through the passes, around the sample's best alpha.
 
@@ -239,6 +274,7 @@ def alpha_paths(
     large : whether the source is. Larger alphas converge in fewer epochs, so a longer fit, or one of many more rows,
         needs a smaller alpha than the sample (kin40k 10.8 -> 9.4 hundredths, 10,000 rows of covtype 22.2 -> 20.1 %)
     holdout : rows that will tell them apart
+    unfinished : alphas right below the best one that a polish has to finish
     exact : whether they go to their optima, of which the sample's start, that stops early, says little
     """
     if exact and holdout:
@@ -253,6 +289,7 @@ def alpha_paths(
         )
     elif several and outputs <= SOME_OUTPUTS:
         paths += [(best - 1, SHARE if large else 1.0)]
+    paths += [(best - 1 - j, 1.0) for j in range(unfinished)]
     return sorted({(min(max(j, 0), len(alphas) - 1), share) for j, share in paths})
 
 

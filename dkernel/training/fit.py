@@ -335,11 +335,11 @@ def _solve(fit: Fit, problem: FitProblem) -> SolverResult:
     run = problem.run
     with closing(SOLVER_CLASSES[fit.recipe.solver](problem)) as solver:
         outcome = solve(solver, run)
-    if problem.alpha == "auto":
-        run.note("alpha", format_alpha(outcome.alpha, outcome.tried, problem.setup.sample_path))
     if problem.sizes.polish:
         with closing(Polish(problem, outcome)) as polish:
             outcome = solve(polish, run)
+    if problem.alpha == "auto":
+        run.note("alpha", format_alpha(outcome.alpha, outcome.tried, problem.setup.sample_path))
     return outcome
 
 

@@ -46,7 +46,7 @@ def test_the_chosen_alpha_is_nearly_the_best_and_intervals_cover(case, noise, lo
 
 @pytest.mark.parametrize("noise", LEVELS[1:3])
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("solver", ["normal", "pcg", "lbfgs"])
+@pytest.mark.parametrize("solver", ["normal", "pcg", "lbfgs", "psgd"])
 def test_other_solvers_choose_as_well(case, noise, solver):
     """None warns of alphas that it has not chosen: float32 components have no optimum of a tiny one."""
     y, chosen, best = fit(case, noise, solver=solver)

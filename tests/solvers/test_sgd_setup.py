@@ -9,6 +9,7 @@ from dkernel.data.block import Block
 from dkernel.features import NystromMap
 from dkernel.kernels import Gaussian
 from dkernel.solvers import sgd_setup
+from dkernel.solvers.driver import HEADS
 from dkernel.solvers.fit_problem import FitRun, SampledObjective
 from dkernel.solvers.preconditioner import factorize
 from dkernel.solvers.reservoir_split import ReservoirSplit
@@ -58,20 +59,29 @@ def test_of_few_columns_all_directions_are_known(columns):
 
 
 @pytest.mark.parametrize(
-    ("best", "outputs", "large", "holdout", "wanted"),
+    ("best", "outputs", "large", "holdout", "unfinished", "wanted"),
     [
-        (4, 1, False, FEW_HOLDOUT - 1, [(4, 1.0)]),
-        (4, 1, False, FEW_HOLDOUT, [(2, 1.0), (3, 1.0), (4, 1.0)]),
-        (1, 1, False, FEW_HOLDOUT, [(0, 1.0), (1, 1.0)]),
-        (4, 7, False, FEW_HOLDOUT, [(3, 1.0), (4, 1.0)]),
-        (4, 26, False, FEW_HOLDOUT, [(4, 1.0)]),
-        (4, 1, True, FEW_HOLDOUT, [(3, 1.0)]),
-        (4, 1, True, 1000, [(2, 1.0), (2, MOMENTUM_STEPS), (3, 1.0), (4, SHARE)]),
-        (4, 7, True, 1000, [(3, SHARE), (3, 1.0)]),
+        (4, 1, False, FEW_HOLDOUT - 1, 0, [(4, 1.0)]),
+        (4, 1, False, FEW_HOLDOUT - 1, 2, [(2, 1.0), (3, 1.0), (4, 1.0)]),
+        (4, 1, False, FEW_HOLDOUT, 0, [(2, 1.0), (3, 1.0), (4, 1.0)]),
+        (4, 1, False, FEW_HOLDOUT, 3, [(1, 1.0), (2, 1.0), (3, 1.0), (4, 1.0)]),
+        (1, 1, False, FEW_HOLDOUT, 0, [(0, 1.0), (1, 1.0)]),
+        (4, 7, False, FEW_HOLDOUT, 0, [(3, 1.0), (4, 1.0)]),
+        (4, 26, False, FEW_HOLDOUT, 0, [(4, 1.0)]),
+        (4, 1, True, FEW_HOLDOUT, 0, [(3, 1.0)]),
+        (4, 1, True, 1000, 0, [(2, 1.0), (2, MOMENTUM_STEPS), (3, 1.0), (4, SHARE)]),
+        (4, 7, True, 1000, 0, [(3, SHARE), (3, 1.0)]),
     ],
 )
-def test_smaller_alphas_stay_where_the_holdout_can_judge_them(best, outputs, large, holdout, wanted):
-    assert alpha_paths(best, [10.0**k for k in range(-9, -2)], outputs, large, holdout) == wanted
+def test_smaller_alphas_stay_where_the_holdout_can_judge_them(best, outputs, large, holdout, unfinished, wanted):
+    assert alpha_paths(best, [10.0**k for k in range(-9, -2)], outputs, large, holdout, unfinished) == wanted
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_the_plan_counts_as_many_heads_as_there_may_be(large):
+    alphas = sgd_setup.ALPHA_PATH
+    counts = [len(alpha_paths(best, alphas, 1, large, 1000, best)) for best in range(len(alphas))]
+    assert max(counts) <= HEADS
 
 
 class Elsewhere(Apart):

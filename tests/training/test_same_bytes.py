@@ -41,6 +41,7 @@ def _cases():
         "curves": (X, y, None, BASE.replace(loss="hinge", calibration="isotonic", holdout=0.2)),
         "weights": (X, y, rng.random(N), BASE.replace(holdout=0.0, alpha=1e-6)),
         "regression": (XW, yW, None, BASE.replace(loss="squared", kernel="laplacian")),
+        "unfinished": (XW, XW.sum(axis=1), None, BASE.replace(loss="squared", gamma=0.01, passes="auto")),
         "targets": (XW, np.stack([yW, XW[:, 0] ** 2], axis=1), None, BASE.replace(loss="squared", alpha=1e-6)),
         "quantiles": (XW**3, yW, rng.random(N), BASE.replace(loss="squared", scale="quantile", metric="full")),
         "sparse": (SparseRows.of(texts[order]), kinds[order], None, BASE.replace(alpha=1e-6)),
