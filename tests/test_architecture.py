@@ -132,11 +132,11 @@ CEILINGS = {
     "lines": 63_400,
     "lines of the core": 53_500,
     "constants": 555,
-    "training.fit": 215,
+    "training.fit": 217,
     "inference.score": 154,
-    "cli.train": 258,
+    "cli.train": 260,
     "cli.score": 202,
-    "training.planning.memory_plan": 199,
+    "training.planning.memory_plan": 201,
 }
 """Lines, number constants, and modules that a module reaches."""
 

@@ -22,13 +22,13 @@ import scipy.linalg as sl
 
 from dkernel.data.block import Block
 from dkernel.numerics.array_types import F64
+from dkernel.solvers.covariance import in_coordinates
 from dkernel.solvers.driver import OneStepState, Solver, SolverResult, best_of_alphas
 from dkernel.solvers.fit_problem import FitProblem
 from dkernel.solvers.gram import FoldedGram, GramSum
 from dkernel.solvers.objective import Objective
 from dkernel.solvers.preconditioner import Metric, metric_factor
 from dkernel.solvers.reservoir_split import select_rows
-from dkernel.solvers.sgd_setup import in_coordinates
 from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.cost import COMPONENT64_FLOPS, EIGEN_FLOPS
 from dkernel.streaming.reduction import Statistic

@@ -8,9 +8,10 @@ from dkernel.features.base import COMPONENT_STRIP, MOST_DENSE
 from dkernel.features.block_coordinates import BLOCK_COLUMNS
 from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import SOLVERS
+from dkernel.solvers.alphas import ALPHA_PATH
 from dkernel.solvers.catalogue import SOLVER_CLASSES
+from dkernel.solvers.covariance import GRAM_LEAVES, WIDE_DIRECTIONS
 from dkernel.solvers.driver import HEADS, tile_bytes
-from dkernel.solvers.sgd_setup import ALPHA_PATH, GRAM_LEAVES, WIDE_DIRECTIONS
 from dkernel.solvers.sizes import Sizes, pass_flops
 from dkernel.solvers.sketch import SKETCH_CLIENT, SKETCH_TASK, choose_rank, sketch_flops
 from dkernel.streaming.cost import Cost

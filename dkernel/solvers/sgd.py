@@ -9,11 +9,11 @@ import numpy as np
 
 from dkernel.model.serialization import stored
 from dkernel.numerics.array_types import F64
+from dkernel.solvers.covariance import needs_sketch
 from dkernel.solvers.driver import Solver, SolverResult, State
 from dkernel.solvers.fit_problem import FitProblem
 from dkernel.solvers.objective import GradientSum, LossSums
 from dkernel.solvers.sgd_round import SGD, SGDHeads, SGDState
-from dkernel.solvers.sgd_setup import needs_sketch
 from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.schedule import RowSlice
 

@@ -9,12 +9,14 @@ from dkernel.data.block import Block
 from dkernel.features import NystromMap
 from dkernel.kernels import Gaussian
 from dkernel.solvers import sgd_setup
+from dkernel.solvers.alphas import ALPHA_PATH, FEW_HOLDOUT, MOMENTUM_STEPS, SHARE, alpha_paths
+from dkernel.solvers.covariance import damp_directions
 from dkernel.solvers.driver import HEADS
 from dkernel.solvers.fit_problem import FitRun, SampledObjective
 from dkernel.solvers.preconditioner import factorize
 from dkernel.solvers.reservoir_split import ReservoirSplit
 from dkernel.solvers.sgd_round import PSGD
-from dkernel.solvers.sgd_setup import FEW_HOLDOUT, MOMENTUM_STEPS, SHARE, alpha_paths, damp_directions, warm_start
+from dkernel.solvers.sgd_setup import warm_start
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
 from tests.solvers.objectives import objective_of
@@ -79,7 +81,7 @@ def test_smaller_alphas_stay_where_the_holdout_can_judge_them(best, outputs, lar
 
 @pytest.mark.parametrize("large", [False, True])
 def test_the_plan_counts_as_many_heads_as_there_may_be(large):
-    alphas = sgd_setup.ALPHA_PATH
+    alphas = ALPHA_PATH
     counts = [len(alpha_paths(best, alphas, 1, large, 1000, best)) for best in range(len(alphas))]
     assert max(counts) <= HEADS
 

@@ -14,9 +14,9 @@ from dkernel.model import model_file
 from dkernel.model.recipe import Recipe
 from dkernel.numerics.random_streams import row_hash
 from dkernel.solvers import normal_equations
+from dkernel.solvers.alphas import ALPHA_PATH
 from dkernel.solvers.driver import Solver
 from dkernel.solvers.normal_equations import GRAM_FOLDS, NORMAL_ALPHAS
-from dkernel.solvers.sgd_setup import ALPHA_PATH
 from dkernel.solvers.sizes import POLISH
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.checkpoint import Checkpoint

@@ -16,8 +16,8 @@ from dkernel.features.block_coordinates import BlockBasis
 from dkernel.kernels import Gaussian
 from dkernel.model.recipe import Recipe
 from dkernel.solvers import sketch
+from dkernel.solvers.covariance import needs_sketch
 from dkernel.solvers.gram import FoldedGram
-from dkernel.solvers.sgd_setup import needs_sketch
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming.schedule import RowSlice
 from dkernel.training.fit import train
@@ -45,7 +45,7 @@ def data(n=6000, chunks=1500):
 @pytest.fixture
 def wide(monkeypatch):
     for place in (
-        "dkernel.solvers.sgd_setup",
+        "dkernel.solvers.covariance",
         "dkernel.features.nystrom",
         "dkernel.solvers.certificate",
         "dkernel.solvers.setup_cost",

@@ -61,7 +61,7 @@ def divided(executor, by):
 def wide(executor):
     """A fit whose columns are too many for squares."""
     with pytest.MonkeyPatch.context() as patch:
-        for place in ("solvers.sgd_setup", "features.nystrom", "solvers.certificate", "solvers.setup_cost"):
+        for place in ("solvers.covariance", "features.nystrom", "solvers.certificate", "solvers.setup_cost"):
             patch.setattr(f"dkernel.{place}.MOST_DENSE", 100)
         return classes(executor, n_components=128)
 
@@ -70,7 +70,7 @@ def described(executor, machine):
     """What an estimator without labels learns."""
     with pytest.MonkeyPatch.context() as patch:
         for name, module in list(sys.modules.items()):
-            if name.startswith("dkernel.estimators") and hasattr(module, "default_executor"):
+            if name.startswith(("dkernel.estimators", "dkernel.leaves")) and hasattr(module, "default_executor"):
                 patch.setattr(module, "default_executor", lambda: executor)
         machine.fit(da.from_array(X, chunks=(400, 6)))
     return {name: value.tobytes() for name, value in vars(machine).items() if isinstance(value, np.ndarray)}
