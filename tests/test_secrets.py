@@ -108,8 +108,8 @@ COMMANDS = {
     "evaluate rows": "evaluate m.st {x.parquet} --report {r.html}",
     "show": "show {m.st}",
     "show to a place": "show m.st --markdown --out {card.md}",
-    "watch": "watch {m.st} --patience 0",
-    "watch of a folder": "watch {} --patience 0",
+    "watch": "watch {m.st}",
+    "watch of a folder": "watch {}",
     "cancel": "cancel {m.st}",
     "doctor": "doctor {x.parquet} --scratch {c} --json",
     "update": "update {m.st} x.parquet --label y --out n.st",
@@ -130,6 +130,7 @@ def test_no_command_says_a_secret(command, place, fails, run, monkeypatch):
         ADDRESSES[place].format(word[1:-1]) if word.startswith("{") else word for word in COMMANDS[command].split()
     ]
     monkeypatch.setattr("sys.argv", ["dkernel", *words])
+    monkeypatch.setattr("dkernel.leaves.jobs.follow.DEAD_AFTER", 0.0)
     done = run(*words)
     assert SECRET not in done.output
     assert "should not happen" not in done.output

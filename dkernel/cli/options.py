@@ -24,7 +24,7 @@ from dkernel.numerics.resource_limits import format_limit
 Command = Callable[..., Any]
 CONFIG = "dkernel.config"  # in the context of a command: the name of its config file
 PROGRESS = ("bar", "log", "json", "none")
-PER_COMMAND = ("out", "report", "record", "overwrite", "patience")
+PER_COMMAND = ("out", "report", "record", "overwrite")
 """Options that mean something else in each command, so that a variable must name the command."""
 _TLS = ("tls_ca_file", "tls_cert", "tls_key")
 _NOT_IN_CONFIG = ("config", "print_config", "help", "import")  # a file of settings runs no code
@@ -175,12 +175,6 @@ def combine(*options: Callable[[Command], Command]) -> Callable[[Command], Comma
 
 debug_option = setting("--debug", is_flag=True, help="Print tracebacks.")
 json_option = output_setting("--json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
-patience_option = setting(
-    "--patience",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    help="Call a job dead if its record is older than this. Default: 30, of a cluster's job 300.",
-)
 connection_options = combine(
     cluster_setting("--scheduler", metavar="ADDR", usual=True, help="Run on this Dask scheduler, tcp://host:8786."),
     cluster_setting(

@@ -62,7 +62,7 @@ COMMANDS = {  # the exit code and the words of a command
     "show": (0, "show {memory}/m"),
     "card": (0, "show {memory}/m --markdown --out card.md"),
     "watch of a folder": (0, "watch {memory}"),
-    "watch": (65, "watch {memory}/none --patience 0"),
+    "watch": (65, "watch {memory}/none"),
     "cancel": (65, "cancel {memory}/none"),
     "doctor": (0, f"doctor {{site}}/none.parquet {FIT} --out {{memory}}/m --checkpoint {{memory}}/c --json"),
 }
@@ -85,6 +85,7 @@ def test_no_secret_of_a_url_is_written_or_said(name, site, run_to, tmp_path, mon
     code, words = COMMANDS[name]
     words = words.format(site=site, memory=IN_MEMORY).split()
     monkeypatch.setattr("sys.argv", ["dkernel", *words])
+    monkeypatch.setattr("dkernel.leaves.jobs.follow.DEAD_AFTER", 0.0)
     done = run_to(*words, code=code)
     texts = written(tmp_path) | {"what it says": done.output.encode()}
     assert [(where, secret) for where, text in texts.items() for secret in SECRETS if secret.encode() in text] == []

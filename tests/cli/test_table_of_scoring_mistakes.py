@@ -83,9 +83,9 @@ LINES = {
     "the command of the release before": ("jobs new", USAGE, "dkernel watch FOLDER lists the runs of a folder"),
     "runs of an empty store": ("watch memory://none/", 0, "No runs in memory://none"),
     "runs of a store that is none": ("watch xyz://b", USAGE, "Protocol not known: xyz"),
-    "a run that nobody knows": ("watch no --patience 0", REFUSED, "no.run.json: there is no run record"),
-    "a run in a store that nobody knows": ("watch memory://none/m --patience 0", REFUSED, "there is no run record"),
-    "a record that is none": ("watch other --patience 0", REFUSED, "other.run.json: there is no run record"),
+    "a run that nobody knows": ("watch no", REFUSED, "no.run.json: there is no run record"),
+    "a run in a store that nobody knows": ("watch memory://none/m", REFUSED, "there is no run record"),
+    "a record that is none": ("watch other", REFUSED, "other.run.json: there is no run record"),
     "a folder without records": ("watch new", 0, "No runs in new"),
     "the end of the jobs of a folder": ("cancel new", REFUSED, "new.run.json: there is no run record"),
     "the end of a job that nobody knows": ("cancel no", REFUSED, "Name the job as dkernel train --detach printed it"),
@@ -133,6 +133,7 @@ def begun(folder, run_to):
 def test_a_mistake_is_answered(run_to, begun, monkeypatch, line):
     monkeypatch.chdir(begun)
     monkeypatch.setattr("dkernel.streaming.execution.connect.CONNECT_TIMEOUT", 0.3)
+    monkeypatch.setattr("dkernel.leaves.jobs.follow.DEAD_AFTER", 0.0)
     words, code, answer = LINES[line]
     out = f"out {line}".replace(" ", "-")
     words = [out if word == "o" else word for word in words.split()]

@@ -5,15 +5,14 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.options import READ, debug_option, patience_option
+from dkernel.cli.options import READ, debug_option
 from dkernel.cli.say import say
 
 
 @click.command("cancel", cls=ExitCodeCommand, short_help="End a job that was given to a cluster.")
 @click.argument("run", type=READ, metavar="RUN")
-@patience_option
 @debug_option
-def cancel_command(run: str, patience: float | None, debug: bool) -> None:  # noqa: ARG001
+def cancel_command(run: str, debug: bool) -> None:  # noqa: ARG001
     """End the job that `dkernel train --detach` named RUN, and wait for its end.
 
     Its checkpoint stays: the same train command goes on from there. Exit code 0 when the job is over.
@@ -36,6 +35,6 @@ def cancel_command(run: str, patience: float | None, debug: bool) -> None:  # no
         )
     if not is_over(record):
         request_cancel(where)
-        *_, record = follow(where, patience)
+        *_, record = follow(where)
         clear_cancel(where)
     say(f"{run}: {record['status']}, exit code {record.get('exit_code')}")

@@ -88,12 +88,12 @@ def _dead_after(record: Mapping[str, Any]) -> float:
     return float(record.get("job", {}).get("dead_after", DEAD_AFTER))
 
 
-def follow(where: str, patience: float | None = None) -> Iterator[dict[str, Any]]:
+def follow(where: str) -> Iterator[dict[str, Any]]:
     """Yield every new state of a record until the run has ended; the last one says how it ended.
 
     Raises
     ------
-    DataError : there is no record, and none came within `patience` seconds; when None, those that the record says
+    DataError : there is no record, and none came within DEAD_AFTER seconds
     ClusterError : the record says that the run continues, and its process is gone or no longer renews the record
     """
     seen: dict[str, Any] = {}
@@ -106,7 +106,7 @@ def follow(where: str, patience: float | None = None) -> Iterator[dict[str, Any]
             if is_over(seen):
                 return
             continue
-        limit = _dead_after(seen) if patience is None else patience
+        limit = _dead_after(seen)
         if time.monotonic() - since > limit or (seen and _is_gone(seen) and read_record(where) == seen):
             raise _silence(where, seen, limit)
         time.sleep(LOOK_EVERY)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import AGAIN, ExitCodeCommand
-from dkernel.cli.options import READ, debug_option, patience_option, setting
+from dkernel.cli.options import READ, debug_option, setting
 from dkernel.cli.say import say
 from dkernel.cli.tables import align_columns
 from dkernel.errors import mask_urls
@@ -25,17 +25,17 @@ class _WatchCommand(ExitCodeCommand):
 @click.argument("run", type=READ, metavar="RUN|FOLDER")
 @setting("--json", is_flag=True, help="Print the last record as one JSON object, of a folder one for each run.")
 @setting("-q", "--quiet", is_flag=True, help="Print only how it ended.")
-@patience_option
 @debug_option
 @click.pass_context
-def watch_command(ctx: click.Context, run: str, json: bool, quiet: bool, patience: float | None, debug: bool) -> None:  # noqa: ARG001
+def watch_command(ctx: click.Context, run: str, json: bool, quiet: bool, debug: bool) -> None:  # noqa: ARG001
     """Follow the job whose run record or --out is RUN until it ends, and end with its exit code.
 
-    The record is a file: it can be followed from any machine that sees it, and nothing happens to the job. Of a FOLDER,
-    a path or a URL, the runs whose records are in it are listed, the newest last.
+    The record is a file: it can be followed from any machine that sees it, and nothing happens to the job. It is dead
+    when its record is 30 seconds old, a cluster's job after --cluster-timeout. Of a FOLDER, a path or a URL, the runs
+    whose records are in it are listed, the newest last.
 
     \b
-    dkernel watch model.safetensors --patience 120
+    dkernel watch model.safetensors
     dkernel watch /shared/models
     """
     from dkernel.errors import ClusterError
@@ -48,7 +48,7 @@ def watch_command(ctx: click.Context, run: str, json: bool, quiet: bool, patienc
     screen = _Screen(quiet)
     record: dict[str, Any] = {}
     try:
-        for record in follow(find_record(run), patience):
+        for record in follow(find_record(run)):
             screen.show(record)
     except ClusterError as error:  # the job's trouble, not this command's: there is nothing here to run again
         record |= {"status": "dead", "exit_code": AGAIN, "error": str(error)}
