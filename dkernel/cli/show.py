@@ -12,13 +12,13 @@ from dkernel.cli.outputs import check_model_path, check_outputs
 from dkernel.cli.say import say
 
 MOST_SHOWN = 40  # columns that have a line
-_LAST = ("iterate", "share_of_step", "setup")  # of the solver, for those who look into it
 
 
 @click.command("show", cls=ExitCodeCommand, short_help="Describe a model, from the header of its file.")
 @click.argument("model", type=READ)
-@setting("--all", is_flag=True, help="Print all of the header: recipe, tensors and the figures of the solver too.")
-@setting("--json", is_flag=True, help="Print the whole header as one JSON object.")
+@setting(
+    "--json", is_flag=True, help="Print the whole header as one JSON object, with recipe and tensors."
+)
 @setting("--markdown", is_flag=True, help="Print a page, as model hubs show it: data, choices, figures, limits.")
 @setting("--out", type=WRITTEN, metavar="FILE", help="Write the page of --markdown there.")
 @overwrite_option(help="Replace FILE.")
@@ -49,10 +49,10 @@ def show_command(model: str, json: bool, markdown: bool, out: str | None, **valu
     elif json:
         click.echo(json_.dumps(header, sort_keys=True))
     else:
-        say("\n".join(_lines(model, header, values["all"])))
+        say("\n".join(_lines(model, header)))
 
 
-def _lines(path: str, header: Mapping[str, Any], every: bool) -> Iterator[str]:
+def _lines(path: str, header: Mapping[str, Any]) -> Iterator[str]:
     from dkernel.inference.summary import FitSummary
 
     summary = FitSummary.of_header(header)
@@ -74,9 +74,6 @@ def _lines(path: str, header: Mapping[str, Any], every: bool) -> Iterator[str]:
         strongest = sorted(zip(columns, weights, strict=True), key=lambda pair: -pair[1])
         yield from _fact("weights", _some([f"{name} {weight:.3g}" for name, weight in strongest]))
     yield from summary.lines(verbose=True)
-    if every:
-        yield "All:"
-        yield from _rest(header)
 
 
 def _schema(header: Mapping[str, Any]) -> Iterator[str]:
@@ -93,35 +90,8 @@ def _schema(header: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {'':<12} and {len(schema) - MOST_SHOWN:,} more (--json has all)"
 
 
-def _rest(header: Mapping[str, Any]) -> Iterator[str]:
-    """What the lines before have not."""
-    recipe, tensors, facts = header["recipe"], header["tensors"], header["facts"]
-    yield from _fact("protocol", header["protocol"])
-    yield from _fact("map", f"{header['map'].get('kind', '')}, {tensors['coef']['shape'][0]:,} components")
-    yield from _fact("recipe", ", ".join(f"{k}={v}" for k, v in recipe.items() if v is not None))
-    yield from _fact("tensors", ", ".join(name + str(t["shape"]) for name, t in tensors.items()))
-    for name, value in sorted(facts.items(), key=lambda item: item[0] in _LAST):
-        if name == "versions":
-            yield from _fact(name, ", ".join(f"{package} {version}" for package, version in value.items()))
-        elif name not in ("columns", "chosen", "rows", "schema", "weights"):
-            yield from _fact(name.replace("_", " "), value)
-
-
-def _fact(name: str, value: Any) -> Iterator[str]:
-    if not isinstance(value, dict):
-        yield f"  {name:<12} {_text(value)}"
-        return
-    width = max(map(len, value), default=0)
-    for i, (inner, inner_value) in enumerate(value.items()):
-        yield f"  {'' if i else name:<12} {inner:<{width}}  {_text(inner_value)}"
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        return _some([_text(each) for each in value])
-    if isinstance(value, dict):
-        return json_.dumps(value)
-    return f"{value:.6g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+def _fact(name: str, value: str) -> Iterator[str]:
+    yield f"  {name:<12} {value}"
 
 
 def _some(names: list[str]) -> str:

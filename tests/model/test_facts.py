@@ -16,7 +16,7 @@ from dkernel.model.facts import FACTS
 
 ODD = [None, True, "text", "", -5, -0.5, 0, 1e308, 10**400, 2**53, [], [[]], [None], ["text"], [-1], {}, {"a": None}]
 ODD += [{"a": {"b": [1]}}, {"rows": 1}, {"rows": "many", "accuracy": 1.0}, [[[[[[[[[[[1]]]]]]]]]]], "\x1b[31m\ud800"]
-VIEWS = [[], ["--all"], ["--markdown"], ["--json"]]
+VIEWS = [[], ["--markdown"], ["--json"]]
 
 
 def draw(kind):

@@ -51,7 +51,7 @@ def pages(run_to, name, numbers):
         run_to("train", "x.parquet", *asked, "--out", "m", "--report", "train.html"),
         run_to("tune", "x.parquet", *asked, *tuned, "--out", "t", "--report", "tune.html"),
         run_to("evaluate", "m", "x.parquet", "--report", "evaluate.html"),
-        run_to("show", "m", "--all"),
+        run_to("show", "m"),
         run_to("show", "m", "--markdown"),
         run_to("score", "m", "x.parquet", "--out", "s.parquet", "--overwrite"),
     ]
