@@ -219,15 +219,17 @@ bad_rows_option = data_setting(
     help="Omit and list up to N bad rows.",
 )
 format_options = combine(
+    data_setting("--encoding", metavar="NAME", help="CSV: encoding of the text, such as latin-1. Default: utf-8."),
+    data_setting("--delimiter", metavar="CHAR", help="CSV: delimiter. Default: found in the first row."),
+    data_setting("--no-header", is_flag=True, help="CSV: the first row holds no names; the columns are 0, 1, ..."),
+)
+numbering_options = combine(
     data_setting(
         "--n-features",
         type=click.IntRange(min=1),
         metavar="N",
         help="svmlight: number of features. Default: from all files.",
     ),
-    data_setting("--encoding", metavar="NAME", help="CSV: encoding of the text, such as latin-1. Default: utf-8."),
-    data_setting("--delimiter", metavar="CHAR", help="CSV: delimiter. Default: found in the first row."),
-    data_setting("--no-header", is_flag=True, help="CSV: the first row holds no names; the columns are 0, 1, ..."),
     data_setting(
         "--zero-based",
         type=click.Choice(["auto", "yes", "no"]),
@@ -236,6 +238,7 @@ format_options = combine(
         help="svmlight: indices begin with 0. Default: auto, from all files.",
     ),
 )
+"""Options of files without names of columns, which a model knows."""
 out_option = output_setting("-o", "--out", type=WRITTEN, metavar="FILE", usual=True, help="Model file to write.")
 overwrite_option = partial(output_setting, "--overwrite", is_flag=True, usual=True)
 report_option = partial(output_setting, "--report", type=WRITTEN, metavar="FILE.html", usual=True)
@@ -278,7 +281,6 @@ def note_rejected(source: Any) -> dict[str, Any]:
 
 def file_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
     """Give the options that say how files are read as arguments of `open_files`."""
-    based = {"auto": None, "yes": True, "no": False}[values["zero_based"]]
     if values["delimiter"] is not None and len(values["delimiter"].encode()) != 1:
         raise click.UsageError(f"--delimiter {values['delimiter']!r}: one character is needed, such as ';'.")
     files: dict[str, Any] = {
@@ -287,7 +289,10 @@ def file_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
         "text_encoding": values["encoding"],
     }
     files |= {"exclude": values["exclude"] or (), "scratch": scratch_folders(values)}
-    return {"n_features": values["n_features"], "zero_based": based, **files}
+    if "zero_based" in values:
+        based = {"auto": None, "yes": True, "no": False}[values["zero_based"]]
+        files |= {"n_features": values["n_features"], "zero_based": based}
+    return files
 
 
 def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> None:

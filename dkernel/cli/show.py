@@ -16,9 +16,7 @@ MOST_SHOWN = 40  # columns that have a line
 
 @click.command("show", cls=ExitCodeCommand, short_help="Describe a model, from the header of its file.")
 @click.argument("model", type=READ)
-@setting(
-    "--json", is_flag=True, help="Print the whole header as one JSON object, with recipe and tensors."
-)
+@setting("--json", is_flag=True, help="Print the whole header as one JSON object, with recipe and tensors.")
 @setting("--markdown", is_flag=True, help="Print a page, as model hubs show it: data, choices, figures, limits.")
 @setting("--out", type=WRITTEN, metavar="FILE", help="Write the page of --markdown there.")
 @overwrite_option(help="Replace FILE.")

@@ -23,6 +23,7 @@ from dkernel.cli.options import (
     label_option,
     model_setting,
     note_rejected,
+    numbering_options,
     output_setting,
     overwrite_option,
     print_config,
@@ -84,6 +85,7 @@ row_options = combine(
     ),
     bad_rows_option,
     format_options,
+    numbering_options,
 )
 checkpoint_option = partial(setting, "--checkpoint", type=FOLDER, metavar="DIR", usual=True)
 resume_option = setting("--resume", is_flag=True, usual=True, help="Continue from --checkpoint, if it holds anything.")

@@ -159,7 +159,7 @@ def command(
     gamma = "" if "(" in options else " --gamma 0.3"  # a kernel with numbers has its own
     with patch("dkernel.cli.train.make_recipe", lambda values: make_recipe(values).replace(**of_map)):
         run(f"train {learned} {GIVEN}{gamma} --label {label} --out {model} {options}{size}")
-    run(f"score {model} {new} --quiet --out {out} --write score{size}")
+    run(f"score {model} {new} --quiet --out {out} --write score")
     return Fitted(np.load(out), error_of(np.asarray(dkernel.load(model).model_.predict(X[N:])), y[N:]), model)
 
 
