@@ -92,7 +92,9 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
 
 def _width(files: Sequence[File], counted: Sequence[PartCounts], request: ReadOptions) -> tuple[int, int]:
     """(index of the first feature, number of features) of all files together."""
+    advice = "give a larger n_features, or allow extra columns"
     if isinstance(request.columns, RangeNames):
+        advice = "allow extra columns, if the model can do without them"
         request = replace(
             request,
             n_features=len(request.columns),
@@ -112,7 +114,7 @@ def _width(files: Sequence[File], counted: Sequence[PartCounts], request: ReadOp
         if n is not None and counts.largest >= base + n and not request.allow_extra:
             raise DataError(
                 f"{file.name}, row {counts.largest_row + 1}: index {counts.largest}, where {n} features "
-                f"({base} to {base + n - 1}) are known: give a larger n_features, or allow extra columns."
+                f"({base} to {base + n - 1}) are known: {advice}."
             )
     if request.n_features is not None:
         return base, request.n_features
