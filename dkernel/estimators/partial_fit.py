@@ -104,10 +104,11 @@ class Partial:
         return seen > 1 and sum(len(each.X) for each in self.collected) > 1
 
     def _score(self, block: Block) -> "Partial":
-        """Score rows before they are learned; so many as tell all are then in the model itself."""
+        """Score rows before they are learned; so many as tell all are then in the model itself, if none waits."""
         assert self.model is not None
         now = replace(self, scored=(*self.scored, LeftOut.score(self.model, block)))
-        return now if sum(len(each.S) for each in now.scored) < MOST_SCORES else now.with_model(now._conformed())
+        few = sum(len(each.S) for each in now.scored) < MOST_SCORES
+        return now if few or self.collected else now.with_model(now._conformed())
 
     def _go_on(self, block: Block, executor: Executor) -> "Partial":
         """Learn rows after a fit; the first ones wait until they make a preconditioner."""

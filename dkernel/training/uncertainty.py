@@ -27,6 +27,7 @@ from dkernel.solvers.reservoir_split import select_rows
 from dkernel.solvers.targets import Targets
 
 LEARNED_LATER = "scored before they were learned"
+SIZE_ROWS = 256  # rows that tell how large margins are
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +63,19 @@ class LeftOut:
         """Score the rows that count among those that a model is to learn."""
         rows = rows if rows.weight is None else select_rows(rows, np.flatnonzero(rows.weight > 0))
         return cls(rows, model.scores(rows.X), LEARNED_LATER)
+
+    def as_large_as_now(self, model: Model) -> "LeftOut":
+        """The rows with margins that are as large as those of the model that has learned them.
+
+        Rounds that learn other labels change the size of all margins, and curve and table are of the model that
+        answers. Local machines stay: they fit the rows that they learn, so these have larger margins than others.
+        """
+        if model.classes is None or model.local is not None:
+            return self
+        some = np.arange(0, len(self.S), -(-len(self.S) // SIZE_ROWS))
+        both = self.S[some], model.scores(self.rows.X[some])
+        before, now = (np.sqrt(np.mean(S.astype(np.float64) ** 2, axis=0)) for S in both)
+        return replace(self, S=self.S * np.divide(now, before, out=np.ones_like(now), where=before > 0))
 
     @property
     def weight(self) -> F64:
@@ -156,6 +170,7 @@ def with_later_rows(model: Model, out: LeftOut, curve: str | None = None) -> Mod
     n, old, targets = len(out.S), model.conformal, Targets(model.classes, model.recipe.positive)
     if not n:
         return model
+    out = out.as_large_as_now(model)
     if model.classes is not None and not model.has_probabilities:
         if curve in (None, "none"):
             return model
