@@ -96,7 +96,7 @@ FACTS: Mapping[str, Kind] = {
     "calibrated": _is_count,
     "certificate": _table(_is_number),
     "chosen": _table(_is_text),
-    "columns": _is_count,
+    "components": _is_count,
     "conformal": _table(rows=_is_count, of=_is_text),
     "counts": _list_of(_is_count),
     "data": _is_text,

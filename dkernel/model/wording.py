@@ -18,16 +18,16 @@ def describe_model(recipe: Mapping[str, Any], facts: Mapping[str, Any], columns:
 
     Examples
     --------
-    >>> describe_model({"kernel": "Gaussian(gamma=0.29)", "local": "none"}, {"columns": 512}, 8)
+    >>> describe_model({"kernel": "Gaussian(gamma=0.29)", "local": "none"}, {"components": 512}, 8)
     '512 components of a Gaussian kernel'
     >>> local = {"local": "grids", "features": "none", "kernel": "Linear()"}
-    >>> describe_model(local, {"columns": 0, "local": {"grids": 536}}, 27)
+    >>> describe_model(local, {"components": 0, "local": {"grids": 536}}, 27)
     '536 random grids of 27 columns'
     """
     kind = str(recipe.get("local", "none")).partition("(")[0]
     number = (facts.get("local") or {}).get(kind)
     local = f"{number:,} {_LOCAL.get(kind, kind).format(columns=columns)}" if number else ""
-    whole = _describe_components(str(recipe["kernel"]), facts.get("columns", 0), columns)
+    whole = _describe_components(str(recipe["kernel"]), facts.get("components", 0), columns)
     if recipe.get("features") == "none":
         whole = "" if local else "a constant"
     return " + ".join(filter(None, (whole, local)))

@@ -150,7 +150,7 @@ def _facts(way: FittedWay) -> dict[str, Any]:
         "chosen": fit.run.chosen | ({"order": problem.order} if problem.order else {}),
         "norm": np.broadcast_to(norm, outcome.v.shape[1:]).tolist(),
         "rows": problem.sizes.n,
-        "columns": map.n_components,
+        "components": map.n_components,
         "iterate": outcome.iterate,
         "share_of_step": outcome.share,
         "setup": {name: float(value) for name, value in setup.facts.items()},

@@ -149,7 +149,7 @@ def constant_model(
         classes=classes,
         columns=columns,
         label=label,
-        facts={"rows": len(rows.X), "columns": 1, "versions": versions(), **facts},
+        facts={"rows": len(rows.X), "components": 1, "versions": versions(), **facts},
     )
 
 

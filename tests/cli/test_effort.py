@@ -63,7 +63,7 @@ def test_every_effort_fits_more_rows_than_its_first_trials_judge(effort, weighte
 
 
 def test_a_low_effort_has_few_components_and_a_quarter_of_the_grids():
-    assert [planned(n, effort="low")["columns"] for n in (30_000, 60_000)] == [1024, 1024]
+    assert [planned(n, effort="low")["components"] for n in (30_000, 60_000)] == [1024, 1024]
     low, normal = (
         plan(wide(520_000), Recipe(solver="psgd", effort=effort), SerialExecutor()) for effort in ("low", "normal")
     )
@@ -88,7 +88,7 @@ def test_a_limit_of_seconds_holds_for_the_predicted_work(seconds):
     found = planned(max_seconds=seconds)
     assert 0 < found["most_seconds"] <= seconds
     free = planned()
-    assert found["columns"] <= free["columns"]
+    assert found["components"] <= free["components"]
     if seconds == 1e5:
         assert found == free
 
@@ -108,7 +108,7 @@ def test_the_plan_of_the_command_follows_both(run_to, table):
             run_to("train", table, "--label", "y", "--solver", "psgd", "--dry-run", "--json", *words).stdout
         )
 
-    assert stated("--max-seconds", "0.05")["columns"] < stated()["columns"]
+    assert stated("--max-seconds", "0.05")["components"] < stated()["components"]
     assert stated("--effort", "low")["stage_flops"]["choice"] < stated("--effort", "high")["stage_flops"]["choice"]
 
 

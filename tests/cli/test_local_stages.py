@@ -33,7 +33,7 @@ def test_from_file_to_file(run_to, stripes, tmp_path, job, told, least):
 def test_the_plan_states_readings_and_the_model(run_to, stripes, tmp_path):
     dry = ("train", stripes, "--out", tmp_path / "m", "--dry-run", "--json", *GRIDS)
     plan = json.loads(run_to(*dry).stdout)
-    assert (plan["columns"], plan["local"]) == (1, ["grids"])
+    assert (plan["components"], plan["local"]) == (1, ["grids"])
     assert plan["readings"] >= 64 // 16
     refused = run_to("train", stripes, "--out", tmp_path / "m", "--quiet", *GRIDS, "--max-model-size", "100kB", code=1)
     assert "bytes and --max-model-size 100000. Use fewer grids or components, or --local none" in refused.stderr

@@ -18,4 +18,4 @@ from dkernel.model.wording import describe_model
     ],
 )
 def test_a_model_is_told_in_words(kernel, more, said):
-    assert describe_model({"kernel": kernel, **more}, {"columns": 64, "local": {"cells": 5}}, 9) == said
+    assert describe_model({"kernel": kernel, **more}, {"components": 64, "local": {"cells": 5}}, 9) == said

@@ -143,7 +143,7 @@ class Plan:
         return {
             "n": sizes.n,
             "p": self.source.n_in,
-            "columns": sizes.components,
+            "components": sizes.components,
             "outputs": self.outputs,
             "rounds": sizes.rounds,
             "passes": self.costs["solve"].readings,
@@ -239,7 +239,7 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [
         *refusal,
         ("rows", f"{plan['n']:,} of {plan['p']:,} inputs"),
-        ("model", f"{plan['columns']:,} components{stages}; a file of {format_bytes(plan['model_bytes'])} at most"),
+        ("model", f"{plan['components']:,} components{stages}; a file of {format_bytes(plan['model_bytes'])} at most"),
         ("readings", _readings(plan)),
         *([("row groups", plan["row_groups"])] if plan.get("row_groups") else []),
         ("memory", f"{worker}, {format_bytes(plan['client_bytes'])} client"),
