@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dkernel.solvers.batch_methods import LOSS_ROUNDING
 from dkernel.solvers.sizes import passes_dominate
 
 ALPHA_PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
@@ -39,7 +40,8 @@ def count_unfinished(seen: Sequence[float], best: int) -> int:
     >>> count_unfinished([0.1, 0.2, 0.3, 0.4], 2), count_unfinished([0.1, 0.2, 0.4, 0.3], 3)
     (0, 1)
     """
-    finished = [below for below in range(best) if seen[below] <= seen[best]]
+    least = (1 + LOSS_ROUNDING) * seen[best]
+    finished = [below for below in range(best) if seen[below] <= least]
     return best - 1 - max(finished, default=-1)
 
 
