@@ -118,7 +118,7 @@ def linear_model(
         dtype="float64" if source.dtype == "object" else source.dtype,
     )
     scaling = Scaling("none", machine._shift, np.ones(len(machine._shift)))
-    facts = {"rows": source.n_rows, "columns": machine.map_.n_components, **facts, "versions": versions()}
+    facts = {"rows": source.n_rows, "components": machine.map_.n_components, **facts, "versions": versions()}
     return Model(
         recipe=SettledRecipe(recipe),
         scaling=scaling,
