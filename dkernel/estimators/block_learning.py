@@ -53,7 +53,7 @@ class BlockLearner:
                 self._take_answers(self._partial)
                 if name in vars(self):
                     return vars(self)[name]
-            return super().__getattr__(name)
+            return object.__getattribute__(self, name)  # which says why there is none
 
     def _take_answers(self, now: Partial) -> None:
         with default_executor() as executor:

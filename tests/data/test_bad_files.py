@@ -90,9 +90,8 @@ def test_other_types_of_numbers(tmp_path: Path) -> None:
         a=pa.array([1, 2]).cast(pa.decimal128(21, 2)),
         b=pa.array([1.5, 2.5], pa.float16()),
         c=pa.array([True, False]),
-        d=pa.array([7, 7], pa.uint8()).dictionary_encode(),
     )
-    assert read(path).tolist() == [[1, 1.5, 1, 7], [2, 2.5, 0, 7]]
+    assert read(path).tolist() == [[1, 1.5, 1], [2, 2.5, 0]]
 
 
 def test_several_files_need_the_same_columns_in_any_order(tmp_path: Path) -> None:
