@@ -23,6 +23,7 @@ class Leaf:
     names : module of the folder -> public names of `dkernel`
     commands : commands of `dkernel`, each by the module of its name
     formats : formats of files, each read by the module of its name
+    maps : kinds of feature maps, each in the module of its name
     stage : the word of a local stage, whose settings `parameters.py` has, and `stage.py` the rest, as `LOCAL_STAGE`
     """
 
@@ -30,6 +31,7 @@ class Leaf:
     names: Mapping[str, str] = field(default_factory=dict)
     commands: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
+    maps: tuple[str, ...] = ()
     stage: str | None = None
 
 
@@ -45,6 +47,7 @@ LEAVES = {
     "export": Leaf("models as ONNX graphs", {"onnx": "to_onnx"}, ("export",)),
     "jobs": Leaf("jobs that are given to a cluster", commands=("watch", "cancel")),
     "lakes": Leaf("snapshots of Delta and Iceberg tables"),
+    "maps": Leaf("maps of rare kernels", maps=("chi2", "maclaurin", "relu", "tensorsketch")),
     "report": Leaf("pages about a fit or an evaluation"),
     "svmlight": Leaf("sparse rows in svmlight files", formats=("svmlight",)),
     "transforms": Leaf(
@@ -72,6 +75,7 @@ LEAF_OF_NAME = {
 }
 LEAF_OF_COMMAND = {name: leaf for leaf, row in LEAVES.items() for name in row.commands}
 LEAF_OF_FORMAT = {name: leaf for leaf, row in LEAVES.items() for name in row.formats}
+LEAF_OF_MAP = {name: leaf for leaf, row in LEAVES.items() for name in row.maps}
 LEAF_OF_STAGE = {row.stage: leaf for leaf, row in LEAVES.items() if row.stage}
 
 

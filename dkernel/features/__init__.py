@@ -15,33 +15,25 @@ from dkernel.features.column_subset import SelectedMap
 from dkernel.features.concatenation import StackedMap
 from dkernel.features.monomials import MonomialMap, TaylorMap
 from dkernel.features.nystrom import NystromMap
-from dkernel.features.random.chi2 import Chi2Map
 from dkernel.features.random.fourier import FORMS, FourierMap
-from dkernel.features.random.maclaurin import MaclaurinMap
 from dkernel.features.random.projections import FAST
-from dkernel.features.random.relu import ReluMap
-from dkernel.features.random.tensorsketch import TensorSketchMap
 from dkernel.features.scaling import Scaling
 
 __all__ = [
     "FAST",
     "FEATURES",
     "FORMS",
-    "Chi2Map",
     "Drawing",
     "FeatureMap",
     "FourierMap",
     "ImageMap",
-    "MaclaurinMap",
     "MonomialMap",
     "NystromMap",
     "ProductMap",
-    "ReluMap",
     "Scaling",
     "SelectedMap",
     "StackedMap",
     "TaylorMap",
-    "TensorSketchMap",
     "WeightedMap",
     "by_landmarks",
     "choose_map",

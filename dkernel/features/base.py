@@ -8,6 +8,7 @@ of T."""
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from dkernel.errors import ModelFileError
 from dkernel.features.block_coordinates import BlockBasis
 from dkernel.kernels import Kernel
 from dkernel.kernels.landmark_columns.wide import WideColumns
+from dkernel.leaf_table import LEAF_OF_MAP, load_leaf
 from dkernel.numerics import tiling
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.tiling import TILE_ROWS, Components
@@ -329,6 +331,13 @@ def _tile(X: NDArray, first: int, n: int) -> NDArray:
 
 def map_from(spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> FeatureMap:
     """The feature map that a model file describes."""
+    if spec.get("kind") in LEAF_OF_MAP:
+        rare_map(spec["kind"])
     if spec.get("kind") not in _KINDS:
         raise ModelFileError(f"A feature map of kind {spec.get('kind')!r} is unknown; known are {sorted(_KINDS)}.")
     return _KINDS[spec["kind"]].build(spec, arrays)
+
+
+def rare_map(kind: str) -> ModuleType:
+    """The module of a map that a leaf has."""
+    return load_leaf(LEAF_OF_MAP[kind], kind, f"A map of the kind {kind}")

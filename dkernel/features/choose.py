@@ -8,17 +8,13 @@ from typing import Literal
 import numpy as np
 
 from dkernel.errors import RecipeError, UnsupportedError
-from dkernel.features.base import FeatureMap
+from dkernel.features.base import FeatureMap, rare_map
 from dkernel.features.closures import ImageMap, ProductMap, WeightedMap
 from dkernel.features.column_subset import SelectedMap
 from dkernel.features.concatenation import StackedMap
 from dkernel.features.monomials import MonomialMap, TaylorMap
 from dkernel.features.power_series import degree_shares, find_power_series
-from dkernel.features.random.chi2 import Chi2Map
 from dkernel.features.random.fourier import FourierMap
-from dkernel.features.random.maclaurin import MaclaurinMap
-from dkernel.features.random.relu import ReluMap
-from dkernel.features.random.tensorsketch import TensorSketchMap
 from dkernel.kernels import (
     AdditiveChi2,
     ArcCosine,
@@ -266,9 +262,9 @@ class Drawing:
         if _has_law(kernel, self.n_in):
             return self._fourier(kernel, n)
         if isinstance(kernel, ArcCosine):
-            return ReluMap.draw(kernel, self.n_in, n, self.seed, self.sampling)
+            return rare_map("relu").ReluMap.draw(kernel, self.n_in, n, self.seed, self.sampling)
         if isinstance(kernel, AdditiveChi2):
-            return Chi2Map.within(kernel, self.n_in, n)
+            return rare_map("chi2").Chi2Map.within(kernel, self.n_in, n)
         columns = self._exact_columns(kernel)
         if columns is not None and columns <= n:
             return self._exact(kernel, n)
@@ -283,7 +279,7 @@ class Drawing:
     def _maclaurin(self, kernel: Kernel, n: int) -> FeatureMap:
         if find_power_series(kernel) is None:
             raise self._refusal(kernel, "it is not a power series of the inner product")
-        return MaclaurinMap.draw(kernel, self.n_in, n, self.seed)
+        return rare_map("maclaurin").MaclaurinMap.draw(kernel, self.n_in, n, self.seed)
 
     def _exact(self, kernel: Kernel, n: int) -> FeatureMap:
         columns = MonomialMap.count(kernel, self.n_in)
@@ -326,7 +322,7 @@ class Drawing:
     def _sketch(self, kernel: Kernel, n: int) -> FeatureMap:
         if isinstance(kernel, Polynomial):
             factor = MonomialMap(replace(kernel, degree=1), self.n_in)
-            return TensorSketchMap.draw(kernel, [factor], [kernel.degree], n, self.seed)
+            return rare_map("tensorsketch").TensorSketchMap.draw(kernel, [factor], [kernel.degree], n, self.seed)
         if find_power_series(kernel) is not None and not isinstance(kernel, Product):
             return self._series_sketch(kernel, n)
         if isinstance(kernel, Product):
@@ -367,7 +363,7 @@ class Drawing:
             draw = replace(self, features="random")
             maps = [draw._part(i).map(factor, draw._even(factor, n)) for i, factor in enumerate(others)]
             product = kernel if weight == 1.0 else Product(tuple(others))
-            inner = TensorSketchMap.draw(product, maps, [1] * len(maps), n, self.seed)
+            inner = rare_map("tensorsketch").TensorSketchMap.draw(product, maps, [1] * len(maps), n, self.seed)
         return inner if weight == 1.0 and len(others) > 1 else StackedMap(kernel, [inner], [weight])
 
     def _refusal(self, kernel: Kernel, why: str) -> UnsupportedError:

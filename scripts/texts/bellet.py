@@ -15,9 +15,10 @@ from texts.rows import Picture, Table, exponent, listed, seconds, smallest_eigen
 
 import dkernel
 from dkernel import FourierFeatures, FunctionKernel, Gaussian, KernelClassifier, KernelRegressor, Laplacian, Linear
-from dkernel.features import FourierMap, MaclaurinMap, NystromMap, StackedMap
+from dkernel.features import FourierMap, NystromMap, StackedMap
 from dkernel.features.landmarks import RULES, select_landmarks
 from dkernel.kernels import Polynomial
+from dkernel.leaves.maps.maclaurin import MaclaurinMap
 
 ROOT = Path(__file__).resolve().parents[2]
 GAUSSIAN, LAPLACIAN = Gaussian(gamma=0.1), Laplacian(gamma=0.1)

@@ -6,7 +6,7 @@ from inspect import isabstract
 
 import numpy as np
 
-from dkernel.features import Chi2Map, FeatureMap, FourierMap, MaclaurinMap, NystromMap, StackedMap, choose_map
+from dkernel.features import FeatureMap, FourierMap, NystromMap, StackedMap, choose_map
 from dkernel.kernels import (
     AdditiveChi2,
     ArcCosine,
@@ -25,6 +25,8 @@ from dkernel.kernels import (
     RationalQuadratic,
     Weighted,
 )
+from dkernel.leaves.maps.chi2 import Chi2Map
+from dkernel.leaves.maps.maclaurin import MaclaurinMap
 from tests.kernels.catalogue import shrink
 
 P = 5

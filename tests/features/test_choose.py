@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.features import Chi2Map, choose_map, resolve_features
+from dkernel.features import choose_map, resolve_features
 from dkernel.kernels import (
     AdditiveChi2,
     ArcCosine,
@@ -18,6 +18,7 @@ from dkernel.kernels import (
     Polynomial,
     Scaled,
 )
+from dkernel.leaves.maps.chi2 import Chi2Map
 
 CUBIC = Polynomial(degree=3)
 

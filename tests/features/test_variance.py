@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
-from dkernel.features import FourierMap, MaclaurinMap, ReluMap, StackedMap, choose_map
+from dkernel.features import FourierMap, StackedMap, choose_map
 from dkernel.kernels import (
     ArcCosine,
     Gaussian,
     Laplacian,
     Polynomial,
 )
+from dkernel.leaves.maps.maclaurin import MaclaurinMap
+from dkernel.leaves.maps.relu import ReluMap
 
 SEEDS = 1000  # The variance of so many values is off by a twentieth, and every law is held to three.
 

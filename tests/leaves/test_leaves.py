@@ -69,6 +69,7 @@ from click.testing import CliRunner
 import dkernel
 from dkernel.cli import main
 from dkernel.errors import UnsupportedError
+from dkernel.features import map_from
 from dkernel.leaf_table import LEAVES, has_leaf
 
 def run(*words):
@@ -97,12 +98,13 @@ for leaf in without:
     if word := LEAVES[leaf].stage:
         done = run("train", "rows.csv", "--label", "y", "--out", "other", "--local", word)
         assert done.exit_code in (1, 2) and f"leaves/{leaf} " in done.output, done.output
-    for name in " ".join(LEAVES[leaf].names.values()).split():
-        assert name in dkernel.__all__
+    asked = {f"dkernel.{name}": (getattr, dkernel, name) for name in " ".join(LEAVES[leaf].names.values()).split()}
+    asked |= {kind: (map_from, {"kind": kind}, {}) for kind in LEAVES[leaf].maps}
+    for name, (call, *given) in asked.items():
         try:
-            getattr(dkernel, name)
+            call(*given)
         except UnsupportedError as error:
-            assert f"dkernel.{name}" in str(error) and f"leaves/{leaf} " in str(error), error
+            assert name in str(error) and f"leaves/{leaf} " in str(error), error
         else:
             raise AssertionError(name)
     for command in LEAVES[leaf].commands:

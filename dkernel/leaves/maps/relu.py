@@ -63,14 +63,14 @@ class ReluMap(PlainMap):
             return z
         return np.maximum(z, 0, out=z)
 
-    def rows(self, X: NDArray) -> Any:
+    def rows(self, X: NDArray[Any]) -> Any:
         return self.projection.rows(X)
 
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
         self.projection.fill(rows, first, out[0])
         self._fire(out[0])
 
-    def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+    def components(self, X: NDArray[Any], dtype: str = "float64") -> NDArray[np.floating]:
         if dtype == "float32" and self.projection.sampling in FAST:
             return in_tiles(self, X)
         return self._fire(same_dtype(X, dtype) @ self.projection.frequencies.T.astype(dtype))
@@ -79,9 +79,9 @@ class ReluMap(PlainMap):
         kernel = repr(self.kernel)
         return {"kind": self.kind, "kernel": kernel, "sampling": self.projection.sampling, "n_in": self.n_in}
 
-    def arrays(self) -> dict[str, NDArray]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         return self.projection.arrays()
 
     @classmethod
-    def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "ReluMap":
+    def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "ReluMap":
         return cls(kernels.parse(spec["kernel"]), Projection.build(spec["sampling"], spec["n_in"], arrays))
