@@ -80,8 +80,9 @@ LEAF_OF_STAGE = {row.stage: leaf for leaf, row in LEAVES.items() if row.stage}
 
 
 def has_leaf(leaf: str) -> bool:
-    """Whether this installation has the folder of a leaf."""
-    return find_spec(f"{_FOLDER}.{leaf}") is not None
+    """True if this installation has the folder of a leaf, with its `__init__.py`: caches may stay of a deleted one."""
+    spec = find_spec(f"{_FOLDER}.{leaf}")
+    return spec is not None and spec.origin is not None
 
 
 def load_leaf(leaf: str, module: str, asked: str) -> ModuleType:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dkernel.leaf_table import LEAVES
+from dkernel.errors import UnsupportedError
+from dkernel.leaf_table import LEAVES, has_leaf, load_leaf
 from tests.processes import environment
 from tests.rooms import FILES, MODULES, PACKAGE, everywhere
 
@@ -21,7 +22,17 @@ def leaf_of(module):
 
 
 def test_every_leaf_is_a_row_of_the_table():
-    assert sorted(LEAVES) == LEAF_FOLDERS
+    assert set(LEAF_FOLDERS) == {leaf for leaf in LEAVES if has_leaf(leaf)}
+
+
+@pytest.mark.parametrize("left", [None, "__pycache__"])
+def test_a_folder_without_its_package_is_no_leaf(left, tmp_path, monkeypatch):
+    monkeypatch.setattr("dkernel.leaves.__path__", [str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "dkernel.leaves.export", raising=False)
+    if left:
+        (tmp_path / "export" / left).mkdir(parents=True)
+    with pytest.raises(UnsupportedError, match=r"^It: this installation .* folder leaves/export \(models as ONNX"):
+        load_leaf("export", "onnx", "It")
 
 
 def test_no_leaf_imports_another():
