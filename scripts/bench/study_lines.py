@@ -47,11 +47,6 @@ class Lines:
                 found[name] = mine / theirs
         return found
 
-    def sizes(self, name: str, method: str, rows: int | None = None) -> list[int]:
-        """Sizes of a method that were run at the width of a set."""
-        there = rows or full_rows(name)
-        return sorted({p.size for p in self.points if (p.set, p.rows, p.method, p.width) == (name, there, method, 1.0)})
-
     def rows(self, name: str) -> list[int]:
         """Numbers of rows of a set that were run."""
         return sorted({point.rows for point in self.points if point.set == name})
