@@ -27,7 +27,7 @@ Kernels  dkernel/kernels/README dkernel/kernels/STRUCTURED dkernel/features/READ
 Training dkernel/training/README dkernel/model/local/README
 Dask     dkernel/streaming/execution/README deploy/README
 API      api/index
-More     scripts/bench/README scripts/bench/CHOICES scripts/bench/INTERVALS scripts/bench/STUDY scripts/bench/SOURCES
+More     scripts/bench/README scripts/bench/CHOICES scripts/bench/STUDY scripts/bench/SOURCES
          dkernel/CHANGES tests/README
 """
 """An entry of the menu, its page, and the pages under it."""
