@@ -58,7 +58,7 @@ def cut_npy(at: Doors) -> None:
         at.train_refuses(_cut("x.npy", n), "x.npy", "truncated")
 
 
-@bad("file of 0 bytes", BOTH, "the file is named, in every format; a text among others is left out")
+@bad("file of 0 bytes", BOTH, "refused, the file is named; a text among others is left out")
 def zero_bytes(at: Doors) -> None:
     for name in ("a.parquet", "a.csv", "a.csv.gz", "a.npy", "a.npz", "a.h5", "a.svm"):
         at.train_refuses(text("", name), f"{name}: the file is empty")
@@ -84,14 +84,14 @@ def ragged(at: Doors) -> None:
         at.score_rejects(make, ROWS, "x.csv", row)
 
 
-@bad("UTF-16", BOTH, "the file is named; `--encoding utf-16` reads it")
+@bad("UTF-16", BOTH, "refused; `--encoding utf-16` reads it")
 def utf16(at: Doors) -> None:
     at.trains(text(frame().to_csv(index=False).encode("utf-16")), "--encoding", "utf-16")
     at.train_refuses(text(frame().to_csv(index=False).encode("utf-16")), "x.csv", "UTF-16", "UTF-8")
     at.train_refuses(text(frame().to_csv(index=False).encode("utf-16-le")), "x.csv", "UTF-16", "UTF-8")
 
 
-@bad("Latin-1", BOTH, "file and row are named; `--encoding latin-1` reads it")
+@bad("Latin-1", BOTH, "refused; `--encoding latin-1` reads it")
 def latin(at: Doors) -> None:
     data = frame()
     data.loc[200:240, "label"] = "hörn"
@@ -123,7 +123,7 @@ def zarr_chunk(at: Doors) -> None:
     at.train_refuses(lambda _: [str(store)], "x.zarr", "damaged")
 
 
-@bad("Parquet files of other columns or types", BOTH, "both files are named; integers and floats go together")
+@bad("Parquet files of other columns or types", BOTH, "refused, both files are named; integers and floats go together")
 def drift(at: Doors) -> None:
     renamed = three(".parquet", lambda f: f.__setitem__(1, f[1].rename(columns={"b": "bb"})))
     at.train_refuses(renamed, "part-1.parquet lacks 'b' and has 'bb' besides", "part-0.parquet")

@@ -104,7 +104,11 @@ def single(at: Doors) -> None:
     assert np.isfinite(fitted.component_coef_).all()
 
 
-@bad("continuous label for a classifier", BOTH, "more values than classes can be; the command makes a regression")
+@bad(
+    "continuous label for a classifier",
+    BOTH,
+    "refused: more values than classes can be; the command makes a regression",
+)
 def continuous(at: Doors) -> None:
     data = frame().assign(label=lambda f: f["a"])
     assert at.trains(one(data)).task == "regress"

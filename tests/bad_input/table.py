@@ -1,7 +1,7 @@
 """The table of bad inputs: a name, a group, what comes of it in words, and a function that shows it through every door.
 
-Read by test_bad_input.py, which tries every entry, and by the section "Bad input" of dkernel/data/README.md (`python -m
-tests.bad_input` prints it, tests/bad_input/test_table.py compares).
+Read by test_bad_input.py, which tries every entry, and by dkernel/data/BAD_INPUT.md (`python -m tests.bad_input` prints
+it, test_table.py compares).
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ REFUSED, HANDLED, BOTH = "refused", "handled", "refused or handled"
 
 @dataclass(frozen=True)
 class Bad:
-    """One entry: `outcome` is one of the three words above, `said` tells the user what that means here.
+    """One entry: `outcome` is one of the three words above, `said` tells what that means here.
 
     `rejects` says that `score --max-bad-rows` can leave such a row out and list it.
     """
@@ -46,11 +46,15 @@ def entries_of(group: str) -> Callable[..., Callable]:
 
 
 def markdown() -> str:
-    """The table as that page shows it: one table a group."""
+    """The lists of that page: of each group the names of what is refused, and what becomes of the others."""
     parts = []
     for group in GROUPS:
-        rows = [entry for entry in TABLE.values() if entry.group == group]
-        lines = [f"| {group} ({len(rows)}) | outcome | |", "|---|---|---|"]
-        lines += [f"| {e.name} | {e.outcome}{', rejects' if e.rejects else ''} | {e.said} |" for e in rows]
-        parts.append("\n".join(lines))
+        rows = [(entry.name + " (rejects)" * entry.rejects, entry) for entry in TABLE.values() if entry.group == group]
+        parts.append(f"## {group.capitalize()}")
+        refused = [name for name, entry in rows if entry.outcome == REFUSED]
+        if refused:
+            parts.append(f"Refused: {'; '.join(refused)}.")
+        handled = [f"- {name}: {entry.said}." for name, entry in rows if entry.outcome != REFUSED]
+        if handled:
+            parts.append("\n".join(handled))
     return "\n\n".join(parts) + "\n"

@@ -246,7 +246,7 @@ def folders(at: Doors) -> None:
     at.train_refuses(make, "the folder holds folders", "/*/*'")
 
 
-@bad("model that is there already", BOTH, "`--overwrite` replaces it; nothing else does")
+@bad("model that is there already", BOTH, "refused; `--overwrite` replaces it")
 def there(at: Doors) -> None:
     at.trains(one(frame()))
     shutil.copy("m", "refused")
