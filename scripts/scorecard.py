@@ -135,7 +135,7 @@ def card(collector: Collector, command: str) -> list[dict[str, object]]:
 
 
 def markdown(lines: list[dict[str, object]]) -> str:
-    """The card as a table for tests/README.md."""
+    """The card as a table."""
     rows = ["| measure | target | here | command |", "|---|---|---|---|"]
     rows += [f"| {line['says']} | {line['target']} | {line['here']} | `{line['command']}` |" for line in lines]
     return "\n".join(rows)
