@@ -44,9 +44,9 @@ COMMANDS = {"dkernel": (), "dkernel-workers": WORKERS, "fourier": FOURIER, "four
 """Options of `dkernel train` beside its data, its label and its model."""
 NAMES = {
     "dkernel": "**dkernel**, nothing given",
-    "dkernel-workers": "in two workers of 1 GiB",
+    "dkernel-workers": "the same, two workers of 1 GiB each",
     "fourier": f"**dkernel**, {COMPONENTS:,} random features",
-    "fourier-workers": "in two workers of 1 GiB",
+    "fourier-workers": "the same, two workers of 1 GiB each",
     "scikit-learn": "scikit-learn, `partial_fit`",
     "dask-ml": "dask-ml, `Incremental`",
     "LightGBM": "LightGBM, `Sequence`",
@@ -114,18 +114,18 @@ def joined(known: Sequence[dict[str, Any]], new: dict[str, Any]) -> list[dict[st
 
 
 def table_of(lines: Sequence[dict[str, Any]], rows: int) -> str:
-    """The table of the first page: a line for each way, the made rows first."""
+    """The table of the first page: a line for each way of one process, the made rows first."""
     main = {line["way"]: line for line in lines if line["table"] == "made" and line["rows"] == rows}
     real = [name for name in TABLES if name != "made" and any(line["table"] == name for line in lines)]
     found = {(line["table"], line["way"]): line for line in lines if line["table"] in real}
     counts = {line["table"]: line["rows"] for line in lines}
-    heads = [f"{rows:,} rows x {FEATURES}", "error", "seconds", "memory"]
-    heads += [f"{TABLES[name]}, {counts[name]:,} rows" for name in real]
+    heads = [f"{rows:,} made rows of {FEATURES} numbers", "error", "seconds", "memory, all processes"]
+    heads += [f"error, seconds: {TABLES[name]}, {counts[name]:,} rows" for name in real]
     cells = [
         [NAMES[way], f"{line['error_%']:.1f} %", in_seconds(line), f"{line['peak_gib']:.1f} GiB"]
         + [short(found.get((name, way))) for name in real]
         for way in NAMES
-        if (line := main.get(way))
+        if (line := main.get(way)) and not way.endswith("-workers")
     ]
     return markdown(heads, cells)
 
@@ -148,9 +148,8 @@ def picture_of(lines: Sequence[dict[str, Any]], rows: int) -> picture.Picture:
 
 
 def in_words(shown: picture.Picture) -> str:
-    """What the picture shows, for those who do not see it."""
-    marks = [f"{name}: {y:.1f} % in {x:,.0f} s" for name, ([x], [y]) in shown.lines.items()]
-    return f"Error on new rows against seconds of the whole run. {'; '.join(marks)}; best possible: {BEST:.0f} %"
+    """What the picture shows, for those who do not see it: the figures are those of the table."""
+    return f"Error on new rows against seconds of the whole run: {'; '.join(shown.lines)}; best possible: {BEST:.0f} %"
 
 
 MARKED = re.compile(rf"<!-- made: {PICTURE} (\d+) -->\n.*?<!-- end -->", re.DOTALL)

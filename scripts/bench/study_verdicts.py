@@ -5,6 +5,7 @@ A verdict needs the points that its hypothesis names: on four sets at least, whe
 
 from collections.abc import Callable, Mapping
 from itertools import product
+from statistics import median
 
 from study_lines import Lines, components_for, geometric, pairs
 from study_points import BELOW, MADE, MAPS, METHODS, SETS, SIZES, WIDTH_SETS, WIDTHS
@@ -17,7 +18,8 @@ TOP = SIZES[-1]
 
 
 def _said(ratios: Mapping[str, float]) -> str:
-    return f"{geometric(ratios.values()):.2f} (mean of {len(ratios)} set{'s' * (len(ratios) > 1)})"
+    sets = f"{len(ratios)} set{'s' * (len(ratios) > 1)}"
+    return f"{geometric(ratios.values()):.2f} (mean of {sets}, median {median(ratios.values()):.2f})"
 
 
 def _ends(factors: Mapping[str, float]) -> list[str]:
