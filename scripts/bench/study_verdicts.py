@@ -138,7 +138,7 @@ def rows_grow(lines: Lines) -> Verdict:
             for name in MADE for family in ("components", "grids or cells"))]  # fmt: skip
     said = "; ".join(
         f"{name}, {rows:,} rows: {found[name, rows, 'components']:.3f} and {found[name, rows, 'grids or cells']:.3f}"
-        for name in MADE for rows in both
+        for name in MADE for rows in both if rows >= min(LEAST_ROWS, max(both))
     )  # fmt: skip
     said = (
         f"Best error within {SECONDS:.0f} s, of components and of grids or cells: {said}."
