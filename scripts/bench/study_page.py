@@ -76,8 +76,8 @@ def verdicts(lines: Lines) -> str:
 
 
 def errors(lines: Lines) -> str:
-    """The errors of all sizes, one after the other, and of the machines beside the methods."""
-    asked = [(method, SIZES) for method in COMPARED] + [(method, (size,)) for method, size in OTHERS]
+    """The errors of the larger sizes, one after the other, and of the machines beside the methods."""
+    asked = [(method, SIZES[1:]) for method in COMPARED] + [(method, (size,)) for method, size in OTHERS]
     rows = []
     for method, sizes in asked:
         cells = [[shown(name, lines.figures(name, method, size)) for size in sizes] for name in SETS]

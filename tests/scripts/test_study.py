@@ -105,7 +105,7 @@ def made_lines(errors):
 
 def test_the_page_is_made_of_a_few_lines(tmp_path):
     lines = tmp_path / "study.jsonl"
-    few = made_lines({("grids", 256): 0.25}).by_key
+    few = made_lines({("grids", 1024): 0.25}).by_key
     lines.write_text("".join(json.dumps(line) + "\n" for line in few.values()))
     assert study_page.main(["--lines", str(lines), "--out", str(tmp_path)]) == 0
     page = (tmp_path / "STUDY.md").read_text()
