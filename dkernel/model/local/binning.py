@@ -240,6 +240,11 @@ class Binning:
         scores : float32 or float64 (rows, n_outputs)
         """
         X, add = np.ascontiguousarray(X.T).T, add_bin_scores if scores.dtype == np.float32 else _add_to_wide
+        if (
+            self.n_grids * len(X) <= GRIDS_TOGETHER * BINNING_ROWS
+        ):  # few rows: the same sums by one call in place of many
+            add(self.codes(X), self.starts, coef, unit, scores)
+            return
         for first in range(0, self.n_grids, GRIDS_TOGETHER):
             part = self.part(first, first + GRIDS_TOGETHER)
             bins = slice(self.starts[first], self.starts[first + part.n_grids])

@@ -95,6 +95,21 @@ def test_a_group_moves_by_half_of_the_best_step_of_its_sum(outputs, sampled):
         np.testing.assert_allclose(found[:, c], wanted, atol=1e-3 if sampled == 4000 else 0.1 * np.abs(wanted).max())
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_row_has_the_same_score_alone_and_in_a_block(outputs, dtype):
+    rng, binning, X = np.random.default_rng(0), Binning.draw(1.0, 3, 70, 6), rows_of(900)[:, :3]
+    coef = rng.integers(-(2**15), 2**15, (binning.n_bins, outputs)).astype(np.int16)
+    unit = rng.uniform(0.1, 1.0, (70, outputs)).astype(np.float32)
+
+    def scores(rows):
+        found = np.zeros((len(rows), outputs), dtype)
+        binning.add_scores(rows, coef, unit, found)
+        return found
+
+    assert np.array_equal(scores(X), np.concatenate([scores(X[i : i + 9]) for i in range(0, 900, 9)]))
+
+
 def test_coefficients_are_16_bits_in_a_unit_of_their_grid():
     binning = Binning.draw(1.0, 3, 4, 6)
     d = np.random.default_rng(0).normal(size=(256, 2)) * np.repeat([1e-6, 1.0, 1e6, 0.0], 64)[:, None]
