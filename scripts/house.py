@@ -39,6 +39,11 @@ class Tree:
         names = self.texts if modules is None else modules
         return sum(len(self.texts[name].splitlines()) for name in names)  # type: ignore[attr-defined]
 
+    def words(self) -> int:
+        """Words of all pages."""
+        pages = (path for path in self.root.rglob("*.md") if "/." not in f"/{path.relative_to(self.root)}")
+        return sum(len(path.read_text("utf-8").split()) for path in pages)
+
     def core(self) -> list[str]:
         """The modules that are in no leaf."""
         return [name for name in self.texts if not name.startswith("dkernel.leaves.")]
@@ -125,9 +130,6 @@ def measure(root: Path) -> dict[str, str]:
     blank = sum(not line.strip() or line.strip().startswith("#") for line in text.splitlines())
     docs, core = count_docs(tree), tree.core()
     tests = [path.read_text("utf-8") for path in (root / "tests").rglob("*.py")]
-    pages = [
-        path for path in root.rglob("*.md") if not any(part.startswith(".") for part in path.relative_to(root).parts)
-    ]
     figures = {
         "lines; code; docstrings": f"{tree.lines():,}; {tree.lines() - docs - blank:,}; {docs:,}",
         "lines of the core; its modules": f"{tree.lines(core):,}; {len(core)}",
@@ -149,7 +151,7 @@ def measure(root: Path) -> dict[str, str]:
             f"{sum(len(text.splitlines()) for text in tests):,}; {len(tests)}; "
             f"{sum(text.count('def test_') for text in tests):,}"
         ),
-        "words of pages": f"{sum(len(path.read_text('utf-8').split()) for path in pages):,}",
+        "words of pages": f"{tree.words():,}",
     }
     for name in ROOTS:
         reached = tree.reach(f"dkernel.{name}")
