@@ -62,8 +62,6 @@ def test_a_variable_names_the_command_whose_output_it_is(run_to):
     assert "zzz" not in settings("score", DKERNEL_OUT="zzz")
     assert 'out = "zzz"' in settings("score", DKERNEL_SCORE_OUT="zzz")
     assert "zzz" not in settings("train", DKERNEL_SCORE_OUT="zzz")
-    assert "patience = 0" in settings("train", DKERNEL_PATIENCE="7")
-    assert "patience = 7" in settings("train", DKERNEL_TRAIN_PATIENCE="7")
     assert "seed = 7" in settings("train", DKERNEL_SEED="7")
     assert "seed = 8" in settings("train", DKERNEL_SEED="7", DKERNEL_TRAIN_SEED="8")
 
