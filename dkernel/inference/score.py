@@ -36,7 +36,7 @@ from dkernel.model.model import Model
 from dkernel.model.model_file import compute_digest
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.streaming.execution.base import Call, Executor, Handle
-from dkernel.streaming.execution.process import import_ahead
+from dkernel.streaming.execution.in_task import import_ahead
 from dkernel.streaming.read_groups import Task, group_units
 
 import_ahead(__name__)

@@ -16,7 +16,7 @@ from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.fused.gradient import DERIVATIVES, fused_gradient
 from dkernel.numerics.random_streams import row_hash
 from dkernel.solvers.targets import Targets
-from dkernel.streaming.execution.process import import_ahead
+from dkernel.streaming.execution.in_task import import_ahead
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 

@@ -15,7 +15,8 @@ from distributed import Scheduler, Worker
 from distributed.comm.tcp import TCP
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from dkernel.streaming.execution.process import import_modules_of_tasks, task_modules
+from dkernel.streaming.execution.in_task import task_modules
+from dkernel.streaming.execution.process import import_modules_of_tasks
 
 COUNTS = ("tasks", "messages", "bytes")
 

@@ -26,9 +26,9 @@ from dkernel.streaming.execution import tasks
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.execution.cluster import LOG, ClusterExecutor
 from dkernel.streaming.execution.connection import PATIENCE
-from dkernel.streaming.execution.in_task import leave_pool, worker_of_task
+from dkernel.streaming.execution.in_task import leave_pool, task_modules, worker_of_task
 from dkernel.streaming.execution.local import ThreadsExecutor
-from dkernel.streaming.execution.process import quiet_logs, task_modules
+from dkernel.streaming.execution.process import quiet_logs
 
 # The plan limits the blocks in memory. Spilling would write blocks to disk that are read faster from their source, and
 # it begins at 60 % of a limit, which a worker reaches that only reads ahead.

@@ -1,10 +1,17 @@
-"""Requests of a task to the worker that runs it: its threads, its scheduler, and how to wait for other tasks."""
+"""Requests of a task to its worker: modules, threads, the scheduler, and how to wait for other tasks."""
 
 import importlib
 import sys
 import tempfile
 from contextlib import suppress
 from typing import Any
+
+_task_modules = [
+    "dkernel.data.readers.parquet",
+    "dkernel.numerics.tiling",
+    "dkernel.streaming.survey",
+]
+"""Modules that tasks need; a module adds itself by `import_ahead`."""
 
 
 def worker_of_task() -> Any:
@@ -47,3 +54,13 @@ def options_of_scheduler() -> dict[str, str]:
         "--tls-key": security.tls_worker_key,
     }
     return {option: str(value) for option, value in options.items() if value}
+
+
+def import_ahead(module: str) -> None:
+    """Have workers import this module before their first task, if the client has imported it."""
+    _task_modules.append(module)
+
+
+def task_modules() -> tuple[str, ...]:
+    """The modules that workers are to import ahead."""
+    return tuple(_task_modules)

@@ -30,12 +30,6 @@ from dkernel.streaming.execution.versions import require_equal, versions
 T = TypeVar("T")
 
 LEASE = 60.0  # seconds: longer than the pauses of a run between its tasks, and short for the next user of the worker
-_task_modules = [
-    "dkernel.data.readers.parquet",
-    "dkernel.numerics.tiling",
-    "dkernel.streaming.survey",
-]
-"""Modules that tasks need; a module adds itself by `import_ahead`."""
 
 # These loggers write tracebacks of failed and lost tasks, which dkernel reports itself, once.
 _LOUD = (
@@ -166,16 +160,6 @@ def quiet_logs() -> Iterator[None]:
             if not _quiet_blocks:
                 for name, level in _levels.items():
                     logging.getLogger(name).setLevel(level)
-
-
-def import_ahead(module: str) -> None:
-    """Have workers import this module before their first task, if the client has imported it."""
-    _task_modules.append(module)
-
-
-def task_modules() -> tuple[str, ...]:
-    """The modules that workers are to import ahead."""
-    return tuple(_task_modules)
 
 
 def import_modules_of_tasks(modules: Sequence[str]) -> None:

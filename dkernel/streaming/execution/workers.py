@@ -11,7 +11,8 @@ from dkernel.errors import ClusterError, DKernelWarning
 from dkernel.streaming.execution.base import take_workers
 from dkernel.streaming.execution.connection import Connection
 from dkernel.streaming.execution.failures import RefusedWorkerError
-from dkernel.streaming.execution.process import Settings, check_process, task_modules
+from dkernel.streaming.execution.in_task import task_modules
+from dkernel.streaming.execution.process import Settings, check_process
 
 FRESH = 1.0  # seconds for which an answer about the workers counts as new
 START = 10.0  # seconds to wait for workers that are busy or slow to start, once one has answered

@@ -32,7 +32,8 @@ from dkernel.streaming.execution import connect as doors
 from dkernel.streaming.execution.base import Call, Item
 from dkernel.streaming.execution.connect import SHORT_LOGS, ClusterExecutor, connect, default_executor
 from dkernel.streaming.execution.connection import Connection
-from dkernel.streaming.execution.process import import_modules_of_tasks, task_modules
+from dkernel.streaming.execution.in_task import task_modules
+from dkernel.streaming.execution.process import import_modules_of_tasks
 from dkernel.streaming.execution.values import Remote
 from dkernel.streaming.execution.versions import versions
 from dkernel.streaming.execution.workers import WorkerPool
