@@ -1,7 +1,7 @@
 """The request of a fit: its source, recipe, plan and keys; a recipe that does not suit the data is refused."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from dkernel.model.solver_table import SOLVERS
 from dkernel.numerics.rows import array_digest
 from dkernel.solvers.exact import deduplicate, is_few
 from dkernel.solvers.sizes import Sizes
+from dkernel.streaming.cost import Cost
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.read_groups import join_units
 from dkernel.streaming.row_weights import count_weighted
@@ -77,8 +78,8 @@ class Ask:
         recipe = recipe if validation is None else recipe.replace(holdout=0.0)
         source = join_units(source)
         recipe, landmarks = given_landmarks(recipe.for_columns(source.columns), landmarks, source)
-        plan = Plan.of(source, recipe, executor)
-        plan.check(executor)
+        plan = plan_fit(source, recipe, executor)
+        plan.check()
         digests = ("" if landmarks is None else array_digest(landmarks)) + digest_of_rows(validation)
         key = hashlib.sha256(f"{source.token}/{recipe.digest}{digests}".encode()).hexdigest()[:16]
         return cls(
@@ -112,10 +113,19 @@ class Ask:
         """
         if not self.plan.local or outputs <= self.plan.outputs:
             return self.plan.local
-        plan = Plan.of(self.source, self.recipe, executor, outputs)
-        plan.check_memory(executor)
+        plan = plan_fit(self.source, self.recipe, executor, outputs)
+        plan.check_memory()
         plan.check_model()
         return plan.local
+
+
+def plan_fit(source: Source, recipe: Recipe, executor: Executor, outputs: int = 1, after: Sequence[Cost] = ()) -> Plan:
+    """Plan a fit on the workers that are there, and leave out those that are too small for it."""
+    found = Plan.of(source, recipe, executor.describe(), outputs, after)
+    if not found.fits_workers:  # workers may have joined meanwhile
+        found = Plan.of(source, recipe, executor.describe(), outputs, after)
+    executor.leave_out(found.left_out)
+    return found
 
 
 def with_solver(recipe: Recipe, source: Source, validation: Block | None = None) -> Recipe:

@@ -35,14 +35,13 @@ from dkernel.streaming.exchangeability import explain_order
 from dkernel.streaming.execution.base import Call, Executor
 from dkernel.streaming.progress import Progress, phase_group
 from dkernel.streaming.read_groups import join_units
-from dkernel.training.ask import Ask, check_together, settle_source, with_solver
+from dkernel.training.ask import Ask, check_together, plan_fit, settle_source, with_solver
 from dkernel.training.build_model import FittedWay, build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.divide_rows import divide_source
 from dkernel.training.holdout_losses import find_best
 from dkernel.training.local_stages import LOCAL_STAGES, absent_stages, fit_local, learns_rest, local_pieces
-from dkernel.training.planning.memory_plan import Plan
 from dkernel.training.reopening import with_reopened
 from dkernel.training.residual import Residual
 from dkernel.training.selection.candidates import SelectedModel
@@ -105,11 +104,11 @@ def plan(source: Source, recipe: Recipe, executor: Executor, beside: Sequence[Co
     check_together(source, recipe)
     source = join_units(source)
     recipe = with_solver(recipe.for_columns(source.columns), source)
-    found = Plan.of(source, recipe, executor, after=beside)
-    refusal = found.refusal(executor)
+    found = plan_fit(source, recipe, executor, after=beside)
+    refusal = found.refusal()
     if refusal is None and (outputs := _outputs(source, recipe, executor)) > 1:
-        found = Plan.of(source, recipe, executor, outputs, beside)
-        refusal = found.refusal(executor)
+        found = plan_fit(source, recipe, executor, outputs, beside)
+        refusal = found.refusal()
     return {**found.as_dict(), "does_not_fit": refusal}
 
 
@@ -190,7 +189,7 @@ def with_validation(
 
 def _limit_workers(ask: Ask, run: FitRun) -> AbstractContextManager[None]:
     """Limit a fit to the part of a cluster that makes it faster; it uses all workers if these hold the rows."""
-    executor, used = run.executor, ask.plan.slots
+    executor, used = run.executor, ask.plan.used.slots
     there = executor.slots
     if used >= there or any(executor.holders([unit.task for unit in ask.source.units])):
         return nullcontext()

@@ -58,7 +58,7 @@ def one(name: str) -> dict[str, Any]:
     recipe = Recipe(loss="squared_hinge" if classes else "squared", **given)
     source, executor, shown = from_arrays(X, y), ThreadsExecutor(2), Phases()
     outputs = classes if classes > 2 else 1
-    plan = Plan.of(source, recipe, executor, outputs)
+    plan = Plan.of(source, recipe, executor.describe(), outputs)
     fitted = train(source, recipe, executor, progress=shown).model.recipe
     seconds: Counter[str] = Counter()
     ends = [*shown.began[1:], ("", time.process_time())]

@@ -24,8 +24,7 @@ from report import finish, parser
 from dkernel.data.collections.arrays import from_arrays
 from dkernel.data.source import Source
 from dkernel.model.recipe import Recipe
-from dkernel.streaming.cost import CALL_SECONDS, READ_BYTES, core_seconds
-from dkernel.streaming.execution.stated import PlannedCluster
+from dkernel.streaming.cost import CALL_SECONDS, READ_BYTES, Machine, core_seconds
 from dkernel.streaming.schedule import bundle_size, shuffle_order
 from dkernel.streaming.shares import find_nodes, is_even, make_shares
 from dkernel.training.planning.memory_plan import Plan
@@ -117,8 +116,8 @@ def rows_of(n: int) -> Source:
 
 def line(n: int, workers: int, recipe: Recipe, prices: Prices) -> dict[str, Any]:
     """A fit of n rows with so many workers."""
-    source, place = rows_of(n), PlannedCluster({f"worker {i}": 1 for i in range(workers)}, 4 * 2**30)
-    plan = Plan.of(source, recipe, place)
+    source, names = rows_of(n), [f"worker {i}" for i in range(workers)]
+    plan = Plan.of(source, recipe, Machine(dict.fromkeys(names, 1), dict.fromkeys(names, 4 * 2**30)))
     solve, rounds = plan.costs["solve"], plan.sizes.rounds
     waits = solve.readings * rounds
     read = source.nbytes / READ_BYTES * (1 if plan.keeps_rows else plan.readings)
@@ -138,8 +137,8 @@ def line(n: int, workers: int, recipe: Recipe, prices: Prices) -> dict[str, Any]
         ]
         return waits * float(np.mean(turns)) + 2 * round_seconds([others / 2 / calls] * calls, prices)
 
-    found = {"rows": f"{n:,}", "workers": workers, "used": plan.slots, "in memory": plan.keeps_rows}
-    return found | {"seconds": fit(plan.slots), "seconds, all": fit(workers), "one worker": fit(1)}
+    found = {"rows": f"{n:,}", "workers": workers, "used": plan.used.slots, "in memory": plan.keeps_rows}
+    return found | {"seconds": fit(plan.used.slots), "seconds, all": fit(workers), "one worker": fit(1)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -146,8 +146,6 @@ def _between_passes(at: Doors, act: object, said: str) -> None:
     done = []
 
     class Spoiling(SerialExecutor):
-        memory_limit = None
-
         def compute(self, calls, ahead=()):
             found = super().compute(calls, ahead)
             if not done and any("survey" in call.key for call in calls):

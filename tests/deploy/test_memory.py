@@ -8,7 +8,7 @@ from dkernel.data.collections.arrays import from_arrays
 from dkernel.model.recipe import Recipe
 from dkernel.training.planning.memory_plan import Plan
 from tests.deploy.places import documents
-from tests.streaming.execution.stand_ins import Apart
+from tests.streaming.execution.stand_ins import apart
 
 ROWS, COLUMNS = 10_000_000, 28
 
@@ -50,9 +50,8 @@ def test_the_files_ask_for_what_the_plan_states(files):
     limit = size(words[words.index("--memory-limit") + 1])
     X = da.zeros((ROWS, COLUMNS), chunks=(2**18, COLUMNS), dtype="float32")
     source = from_arrays(X, da.zeros(ROWS, chunks=2**18, dtype="int64"))
-    place = Apart(limit, workers=replicas)
     recipe = Recipe(solver="psgd").for_columns(source.columns)
-    plan = Plan.of(source, recipe, place)
-    plan.check_memory(place)
+    plan = Plan.of(source, recipe, apart(limit, workers=replicas))
+    plan.check_memory()
     assert plan.peaks.client <= size(container(client)) <= 2 * plan.peaks.client
     assert plan.worker_bytes <= limit < size(container(worker)) <= 1.5 * limit

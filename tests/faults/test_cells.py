@@ -58,7 +58,7 @@ def test_workers_that_dask_gives_up_are_replaced(tmp_path):
 
         found = fit(None, executor, recipe=CELLS, progress=Watched(SORTING, end_all))
         assert any("were given up by Dask" in fault for fault in executor.faults)
-        wait_until(lambda: executor.workers == 2)
+        wait_until(lambda: len(executor.processes()) == 2)
     assert digest(found, tmp_path) == digest(fit(None, SerialExecutor(), recipe=CELLS), tmp_path)
 
 

@@ -70,7 +70,7 @@ def test_a_late_joiner_of_other_versions_is_refused_and_the_run_goes_on(settled,
             ),
             PATIENCE,
         )
-    harness.wait_until(lambda: executor.workers == 2, PATIENCE)
+    harness.wait_until(lambda: len(executor.processes()) == 2, PATIENCE)
     assert harness.digest("fourier-squared", data, executor, tmp_path) == serial["fourier-squared"]
     (refused,) = plan.workers - before
     assert refused not in {pid for kind in ("call", "read", "state") for _, pid in plan.lines(kind)}

@@ -24,7 +24,7 @@ def test_threads(learner, threads, data, serial, tmp_path):
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_processes(learner, workers, data, serial, tmp_path):
     with connect(workers=workers, memory_limit=0, patience=PATIENCE) as executor:
-        assert executor.workers == workers
+        assert len(executor.processes()) == workers
         assert harness.digest(learner, data, executor, tmp_path) == serial[learner]
 
 

@@ -20,7 +20,6 @@ from dkernel.solvers.sgd_setup import warm_start
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
 from tests.solvers.objectives import objective_of
-from tests.streaming.execution.stand_ins import Apart
 
 
 def damped(columns, rows=2000):
@@ -86,14 +85,17 @@ def test_the_plan_counts_as_many_heads_as_there_may_be(large):
     assert max(counts) <= HEADS
 
 
-class Elsewhere(Apart):
+class Elsewhere(SerialExecutor):
     """Counts the calls that it would send to other processes, which have more cores than this one."""
 
-    sent = 0
+    slots, sent = 10_000, 0
 
     def compute(self, calls, ahead=(), read_on=()):
         self.sent += len(calls)
         return super().compute(calls, ahead, read_on)
+
+    def executor_for_local_rows(self, small, large):  # noqa: ARG002
+        return SerialExecutor() if small else self
 
 
 @pytest.mark.parametrize("rows", [50, 3000])
@@ -105,7 +107,7 @@ def test_a_start_of_little_work_is_made_in_this_process_to_the_same_bits(rows, m
     found = []
     for little in (True, False):
         monkeypatch.setattr(sgd_setup, "LITTLE_FLOPS", np.inf if little else 0.0)
-        executor = Elsewhere(workers=10_000)
+        executor = Elsewhere()
         split = ReservoirSplit(block, block, block, block, block, block, -1)
         run, coordinates = FitRun(executor, "test", Progress("none")), map.coordinates()
         F = objective.components.with_intercept(X)

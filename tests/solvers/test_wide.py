@@ -136,7 +136,7 @@ def planned(D, features, n=500_000, p=54, limit=None):
     X = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (n, p), (0, 0))
     source = from_arrays(X, np.lib.stride_tricks.as_strided(np.zeros(1), (n,), (0,)))
     recipe = Recipe(solver="psgd", n_components=D, features=features, kernel="Gaussian(gamma=0.1)", task="classify")
-    return Plan.of(source, recipe, ThreadsExecutor(2, memory_limit=limit))
+    return Plan.of(source, recipe, ThreadsExecutor(2, memory_limit=limit).describe())
 
 
 @pytest.mark.parametrize(("D", "features"), [(100_000, "fourier"), (500_000, "fourier"), (50_000, "nystrom")])
@@ -166,7 +166,7 @@ def test_a_worker_too_small_for_very_many_columns_is_told_what_fits():
     plan = planned(200_000, "fourier", limit=8 * GIB)
     limit = plan.worker_bytes - 2**27
     with pytest.raises(MemoryBudgetError) as refused:
-        planned(200_000, "fourier", limit=limit).check_memory(ThreadsExecutor(2, memory_limit=limit))
+        planned(200_000, "fourier", limit=limit).check_memory()
     columns = int(re.search(r"n_components=(\d+)", str(refused.value))[1])
     assert 20_000 < columns < 200_000
     assert planned(columns, "fourier", limit=8 * GIB).worker_bytes <= limit

@@ -142,7 +142,7 @@ def test_a_part_of_a_cluster(two_workers, serial, tmp_path, monkeypatch):
 @pytest.mark.cluster
 @pytest.mark.parametrize("name", ["open", pytest.param("targets", marks=pytest.mark.slow)])
 def test_two_processes(name, two_workers, serial, tmp_path):
-    assert two_workers.workers == 2
+    assert len(two_workers.processes()) == 2
     assert digest(name, two_workers, tmp_path) == serial(name)
 
 
@@ -151,7 +151,7 @@ def test_two_processes(name, two_workers, serial, tmp_path):
 @pytest.mark.parametrize(("workers", "names"), [(1, ["three"]), (4, ["fourier"])])
 def test_processes(workers, names, serial, tmp_path):
     with connect(workers=workers, memory_limit=0, patience=60) as executor:
-        assert executor.workers == workers
+        assert len(executor.processes()) == workers
         for name in names:
             assert digest(name, executor, tmp_path) == serial(name), name
 
@@ -171,8 +171,8 @@ def test_the_setup_runs_on_workers_or_a_client_with_as_many_cores(
     expected, seen = serial(name), []
     monkeypatch.setattr("dkernel.streaming.execution.cluster.usable_cores", lambda: cores)
     monkeypatch.setattr(Gram, "step", lambda *args, step=Gram.step: seen.append(1) or step(*args))
-    assert two_workers.prefers_client(large=True) == (cores == 2)
-    assert not two_workers.prefers_client(large=False)
+    for large in (False, True):
+        assert (two_workers.executor_for_local_rows(False, large) is two_workers) == (cores == 1 or not large)
     assert digest(name, two_workers, tmp_path) == expected
     assert bool(seen) == (cores == 2)
 

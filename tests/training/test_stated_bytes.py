@@ -9,7 +9,7 @@ from dkernel.data.opening import open_source
 from dkernel.features.choose import FEATURES
 from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import SOLVERS
-from dkernel.streaming.cost import Cost
+from dkernel.streaming.cost import THREADS_BASE, Cost
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.row_memory import RowMemory
@@ -87,8 +87,8 @@ def stated(plan, stages):
     kept = ("left_bytes", "throughout_bytes", "client_throughout_bytes")
     others = {name: Cost(**{word: getattr(cost, word) for word in kept}) for name, cost in plan.costs.items()}
     costs = others | {name: plan.costs[name] for name in stages}
-    peaks = Peaks.of(costs, RowMemory.of(plan.source), SerialExecutor())
-    return peaks.client + (peaks.with_rows if plan.keeps_rows else peaks.worker) - sum(SerialExecutor.base_bytes)
+    peaks = Peaks.of(costs, RowMemory.of(plan.source), plan.machine)
+    return peaks.client + (peaks.with_rows if plan.keeps_rows else peaks.worker) - THREADS_BASE
 
 
 # What the name of a phase begins with -> the stages that work in it; the setup states the squares that solvers have.
@@ -114,7 +114,7 @@ def test_no_phase_allocates_more_than_stated(name, tmp_path):
         progress.phase("over")
     finally:
         tracemalloc.stop()
-    plan = Plan.of(source, recipe, executor)
+    plan = Plan.of(source, recipe, executor.describe())
     limits = {phase: stated(plan, stages_in(phase, plan)) + ROOM for phase in progress.peaks}
     assert {phase: peak for phase, peak in progress.peaks.items() if peak > limits[phase]} == {}
 

@@ -112,7 +112,7 @@ class SortedRows:
 
     def batches(self, cells: Sequence[int]) -> list[list[int]]:
         """The cells of each task: with more workers than PICKS a task fits several cells."""
-        together = max(1, self.executor.workers // PICKS)
+        together = max(1, len(self.executor.processes()) // PICKS)
         return [list(cells[at : at + together]) for at in range(0, len(cells), together)]
 
     def collect(self, cells: Sequence[int]) -> list[Handle]:

@@ -12,14 +12,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from itertools import accumulate
 from operator import getitem
 from typing import Any, TypeVar
 
 from dask.delayed import Delayed
 
 from dkernel.errors import StoreError, UnsupportedError
-from dkernel.streaming.cost import THREADS_BASE, Cost
+from dkernel.streaming.cost import Machine
 
 T = TypeVar("T")
 RETRIES = 2  # an error that passes does so at once, or not soon
@@ -110,12 +109,6 @@ class Executor(AbstractContextManager["Executor"]):
     """
 
     name: str
-    in_process: bool = True
-    """Whether the process of the client does the work."""
-    base_bytes: tuple[int, int] = (THREADS_BASE, 0)
-    """Bytes of a worker without work, and of the client beside it."""
-    memory_limit: int | None = None
-    """Bytes that each worker may use, None without a limit."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
@@ -153,11 +146,6 @@ class Executor(AbstractContextManager["Executor"]):
         for call in calls:
             yield self.compute([call])[0][0]
 
-    @property
-    def workers(self) -> int:
-        """Number of processes that compute; 1 if only this process does."""
-        return max(1, len(self.processes()))
-
     def executor_for_local_rows(self, small: bool, large: bool) -> "Executor":  # noqa: ARG002 - it is of this process
         """The executor for work on rows of this process: the threads of this process if they are faster.
 
@@ -168,37 +156,12 @@ class Executor(AbstractContextManager["Executor"]):
         """
         return self
 
-    def received_bytes(self, n_bytes: int) -> int:  # noqa: ARG002 - a result is no copy
-        """Bytes of the copies of results in this process, if each slot makes a result of n_bytes."""
-        return 0
+    def describe(self) -> Machine:
+        """The workers that are there now, for a plan."""
+        return Machine.here({self.name: self.slots}, {}, in_process=True)
 
-    @property
-    def worker_threads(self) -> int:
-        """Threads of each worker."""
-        return max(1, self.slots // self.workers)
-
-    def tasks_bytes(self, cost: Cost) -> tuple[int, int]:
-        """Bytes of the tasks of a stage that run at one time, in a worker, and in the client beside the workers."""
-        if cost.shared_bytes is not None and self.memory_limit is None:
-            return cost.shared_bytes(self.slots), 0
-        return self.worker_threads * cost.task_bytes, 0
-
-    def worker_peak(self, worker: Sequence[int], client: Sequence[int]) -> int:
-        """Most bytes of a worker in any phase; if the worker is this process, beside the most bytes of the client.
-
-        A memory limit counts all bytes of the tasks.
-        """
-        if self.memory_limit is not None:
-            return max(worker)
-        return max(of_worker + of_client for of_worker, of_client in zip(worker, client, strict=True)) - max(client)
-
-    def fewer_slots(self, least: int) -> Iterator[int]:  # noqa: ARG002 - an idle thread saves nothing
-        """Numbers of slots, from `least` upwards, that a fit may use instead of all slots."""
-        return iter(())
-
-    def leave_out_smaller(self, n_bytes: int) -> bool:  # noqa: ARG002 - all workers are alike
-        """Leave out workers with a memory limit below n_bytes if others remain; True if some are left out."""
-        return False
+    def leave_out(self, workers: Mapping[str, str]) -> None:
+        """Send no more calls to these workers, and warn of each with the reason."""
 
     def find_workers(self, handles: Sequence[Handle]) -> list[str | None]:
         """The worker that has each value or will compute it; None if it is unknown, or without workers."""
@@ -254,18 +217,6 @@ class Executor(AbstractContextManager["Executor"]):
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-
-def take_workers(threads: Mapping[str, int], most: int) -> dict[str, int]:
-    """The first workers, in their order, that have `most` threads together.
-
-    Examples
-    --------
-    >>> take_workers({"a": 2, "b": 2, "c": 2}, 3)
-    {'a': 2, 'b': 2}
-    """
-    before = accumulate(threads.values(), initial=0)
-    return {worker: n for (worker, n), used in zip(threads.items(), before, strict=False) if used < most}
 
 
 def retry(function: Callable[[], T], faults: list[str]) -> T:

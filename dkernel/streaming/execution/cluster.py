@@ -24,9 +24,8 @@ from dask.local import get_sync
 
 from dkernel.data.compute import lost_rows, refuse_asynchronous
 from dkernel.errors import ClusterError, UnsupportedError
-from dkernel.numerics.resource_limits import format_bytes
 from dkernel.numerics.threads import usable_cores
-from dkernel.streaming.cost import CLIENT_BASE, WORKER_BASE, Cost
+from dkernel.streaming.cost import Machine
 from dkernel.streaming.execution.base import PAUSE, RETRIES, Call, Executor, Handle, Item, may_pass, resolve
 from dkernel.streaming.execution.connection import PATIENCE, TICK, Connection
 from dkernel.streaming.execution.failures import KilledCallError, RefusedWorkerError, answer_in_time
@@ -49,40 +48,7 @@ LOG = logging.getLogger("dkernel")  # by default on stderr
 Client = Any  # a type of distributed, which has no types and is imported only where a cluster is used
 
 
-class RemoteExecutor(Executor):
-    """Base class of executors whose workers are other processes. It answers the questions of a plan."""
-
-    name = "cluster"
-    in_process = False
-    base_bytes = (WORKER_BASE, CLIENT_BASE)
-
-    def prefers_client(self, large: bool) -> bool:
-        """True if work on rows of this process is done faster here than by workers; `large` is for a large result."""
-        # The rows are here already, and it takes longer to send a large result than to make it.
-        return large and usable_cores() >= self.slots
-
-    def executor_for_local_rows(self, small: bool, large: bool) -> Executor:
-        return ThreadsExecutor(min(self.slots, usable_cores())) if small or self.prefers_client(large) else self
-
-    def received_bytes(self, n_bytes: int) -> int:
-        return self.slots * n_bytes
-
-    def tasks_bytes(self, cost: Cost) -> tuple[int, int]:
-        if cost.shared_bytes is not None and self.prefers_client(cost.large_result):
-            return 0, cost.shared_bytes(self.slots)
-        return self.worker_threads * cost.task_bytes, 0
-
-    def worker_peak(self, worker: Sequence[int], client: Sequence[int]) -> int:  # noqa: ARG002 - the client is another
-        return max(worker)
-
-    def fewer_slots(self, least: int) -> Iterator[int]:
-        most = self.slots
-        while least < most:
-            yield least
-            least *= 2
-
-
-class ClusterExecutor(RemoteExecutor):
+class ClusterExecutor(Executor):
     """Computes the calls on the workers of a `distributed.Client`, which the caller closes.
 
     Parameters
@@ -93,6 +59,8 @@ class ClusterExecutor(RemoteExecutor):
     started : whether the workers were started for this run; their logs are quiet, and lost ones are replaced
     tell : called with the message for a longer wait for workers
     """
+
+    name = "cluster"
 
     def __init__(
         self,
@@ -134,14 +102,16 @@ class ClusterExecutor(RemoteExecutor):
     def slots(self) -> int:
         return max(1, sum(self.processes().values()))
 
-    @property
-    def memory_limit(self) -> int | None:  # type: ignore[override]
-        return min(self._limits().values(), default=None)
+    def describe(self) -> Machine:
+        self._workers.known(0.0)
+        while not (threads := self._workers.in_order()):
+            self._workers.wait_for_workers(1, self.tell)
+        return Machine.here(threads, self._limits(), in_process=False)
 
     def _limits(self) -> dict[str, int]:
         """The limit of each worker that has one: its own limit, or its share of the limit of its container."""
         workers = self._connection.ask(lambda: self.client.scheduler_info(n_workers=-1))["workers"]
-        there = {address: workers[address] for address in self.processes() if address in workers}
+        there = {address: workers[address] for address in self._workers.known() if address in workers}
         together = Counter(worker["host"] for worker in there.values())
         limits = {}
         for address, worker in there.items():
@@ -149,16 +119,13 @@ class ClusterExecutor(RemoteExecutor):
             limits[address] = min(most, int(worker["memory_limit"] or most // together[worker["host"]]))
         return {address: limit for address, limit in limits.items() if limit < sys.maxsize}
 
-    def leave_out_smaller(self, n_bytes: int) -> bool:
-        small = {address: limit for address, limit in self._limits().items() if limit < n_bytes}
-        if not small or len(small) == len(self.processes()):
-            return False
-        for address, limit in small.items():
-            has, needs = map(format_bytes, (limit, n_bytes))
-            self._workers.refuse(
-                address, f"The worker {address} has a limit of {has}, and the fit needs {needs} of it."
-            )
-        return True
+    def leave_out(self, workers: Mapping[str, str]) -> None:
+        for address, why in workers.items():
+            self._workers.refuse(address, why)
+
+    def executor_for_local_rows(self, small: bool, large: bool) -> Executor:
+        here = small or Machine(self.processes(), cores=usable_cores()).prefers_client(large)
+        return ThreadsExecutor(min(self.slots, usable_cores())) if here else self
 
     def worker_memory(self) -> int | None:
         with suppress(Exception):  # only shown to the user; the call that waits for results reports what is wrong

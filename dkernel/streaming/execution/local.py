@@ -12,6 +12,7 @@ from dask.local import get_sync
 from dkernel.data.compute import compute_by_threads
 from dkernel.numerics.threads import usable_cores
 from dkernel.numerics.validation import silent_overflow
+from dkernel.streaming.cost import Machine
 from dkernel.streaming.execution.base import Call, Executor, Handle, LocalHandle, resolve, retry
 
 # Dask's schedulers are passed as functions: looking one up by its name imports distributed.
@@ -62,6 +63,10 @@ class ThreadsExecutor(Executor):
         super().__init__()
         self.slots = n or usable_cores()
         self.memory_limit = memory_limit
+
+    def describe(self) -> Machine:
+        limits = {} if self.memory_limit is None else {self.name: self.memory_limit}
+        return Machine.here({self.name: self.slots}, limits, in_process=True)
 
     def compute(
         self,

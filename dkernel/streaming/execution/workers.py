@@ -5,10 +5,11 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from hashlib import sha256
+from math import inf
 from typing import Any
 
 from dkernel.errors import ClusterError, DKernelWarning
-from dkernel.streaming.execution.base import take_workers
+from dkernel.streaming.cost import take_workers
 from dkernel.streaming.execution.connection import Connection
 from dkernel.streaming.execution.failures import RefusedWorkerError
 from dkernel.streaming.execution.in_task import task_modules
@@ -49,8 +50,8 @@ class WorkerPool:
         self.refused: dict[str, str] = {}
         self.replaced = False
         """True if all accepted workers are gone."""
-        self.most: int | None = None
-        """Threads that are used at most; None for all."""
+        self.most = inf
+        """Threads that are used at most."""
         self._given_up: list[Any] = []
         self._used: list[str] = []
         self._checks: dict[str, tuple[int, Any]] = {}
@@ -75,13 +76,12 @@ class WorkerPool:
             return dict(self.fit)
 
     def used(self) -> dict[str, int]:
-        """Threads of each worker that gets calls: as many workers as have `most` threads, the same while they stay.
+        """Threads of each worker that gets calls: as many workers as have `most` threads, the same while they stay."""
+        return self.known() if self.most == inf else self.in_order()
 
-        Each run has its own order of the workers, so that the runs of a cluster do not all use the same workers.
-        """
+    def in_order(self) -> dict[str, int]:
+        """The same in the order of this run, so that the runs of a cluster do not all use the same workers."""
         fit = self.known()
-        if self.most is None:
-            return fit
         order = [worker for worker in self._used if worker in fit]
         if sum(fit[worker] for worker in order) < self.most:
             others = fit.keys() - set(order)

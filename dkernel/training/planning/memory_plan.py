@@ -2,18 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import ceil
 from typing import Any
 
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError, RecipeError
 from dkernel.model.recipe import Recipe
-from dkernel.numerics.resource_limits import available_memory, format_bytes, format_limit, memory_limit
+from dkernel.numerics.resource_limits import format_bytes, format_limit
 from dkernel.solvers.budget import CORES
 from dkernel.solvers.sizes import Sizes
-from dkernel.streaming.cost import Cost, core_seconds
-from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.cost import Cost, Machine, core_seconds
 from dkernel.streaming.row_memory import RowMemory
 from dkernel.streaming.survey import reading_seconds
 from dkernel.training.planning.stage_costs import GLOBAL_STAGES, Peaks, count_enough_slots, stage_costs, sum_files
@@ -29,53 +27,48 @@ class Plan:
     Parameters
     ----------
     outputs : number of scores of a row
+    machine : the machine that was described;  used : the part of it that makes the fit faster
     costs : stage -> its cost, in the order survey, choice, setup, solve and the local stages that are tried
     after : costs of the steps of a command after the fit
-    memory_limit, in_process : those of the executor
-    slots : calls that run at a time; on a large cluster no more than make the fit faster
     keeps_rows : whether the source stays in the workers' memory between passes
+    left_out : worker that is too small -> why, in words
     """
 
     source: Source
     recipe: Recipe
     outputs: int
+    machine: Machine
+    used: Machine
     sizes: Sizes
     costs: Mapping[str, Cost]
     after: Sequence[Cost]
     peaks: Peaks
-    memory_limit: int | None
-    in_process: bool
-    slots: int
     keeps_rows: bool
+    left_out: Mapping[str, str]
 
     @classmethod
     def of(
-        cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1, after: Sequence[Cost] = ()
+        cls, source: Source, recipe: Recipe, machine: Machine, outputs: int = 1, after: Sequence[Cost] = ()
     ) -> "Plan":
         """Plan the fit of a source."""
-        make = partial(cls._of_slots, source, recipe, executor, max(outputs, source.targets), after)
-        whole = make()
-        while not whole.fits_workers and executor.leave_out_smaller(whole.worker_bytes):
-            whole = make()
-        for slots in executor.fewer_slots(max(FEW_SLOTS, whole.enough_slots)):
-            with executor.using(slots):
-                part = make()
-            if part.keeps_rows == whole.keeps_rows and part.fits_workers:
-                return part
-        return whole
+        outputs, left_out = max(outputs, source.targets), dict[str, str]()
+        sizes, rows = Sizes.of(source.n_counted, source.n_terms, recipe), RowMemory.of(source)
 
-    @classmethod
-    def _of_slots(
-        cls, source: Source, recipe: Recipe, executor: Executor, outputs: int, after: Sequence[Cost]
-    ) -> "Plan":
-        """Plan a fit that uses all slots of an executor."""
-        sizes, slots = Sizes.of(source.n_counted, source.n_terms, recipe), executor.slots
-        costs, rows = stage_costs(source, recipe, sizes, slots, outputs), RowMemory.of(source)
-        workers, limit = executor.workers, executor.memory_limit  # read once: workers may join meanwhile
-        peaks = Peaks.of(costs, rows, executor)
-        total = limit * workers if limit else available_memory()
-        keeps_rows = rows.has_room(workers * peaks.worker, total) and (limit is None or peaks.with_rows <= limit)
-        return cls(source, recipe, outputs, sizes, costs, after, peaks, limit, executor.in_process, slots, keeps_rows)
+        def make(used: Machine) -> "Plan":
+            costs = stage_costs(source, recipe, sizes, used.slots, outputs)
+            peaks, n, limit = Peaks.of(costs, rows, used), len(used.workers), used.memory_limit
+            room = rows.has_room(n * peaks.worker, n * limit if limit else used.free_bytes)
+            keeps_rows = room and (limit is None or peaks.with_rows <= limit)
+            return cls(source, recipe, outputs, machine, used, sizes, costs, after, peaks, keeps_rows, left_out)
+
+        whole = make(machine)
+        while not whole.fits_workers and (rest := whole.used.with_room(whole.worker_bytes)).workers:
+            needs = f"and the fit needs {format_bytes(whole.worker_bytes)} of it."
+            for worker in sorted(whole.used.workers.keys() - rest.workers.keys()):
+                left_out[worker] = f"The worker {worker} has a limit of {format_bytes(rest.limits[worker])}, {needs}"
+            whole = make(rest)
+        parts = map(make, whole.used.parts(max(FEW_SLOTS, whole.enough_slots)))
+        return next((part for part in parts if part.keeps_rows == whole.keeps_rows and part.fits_workers), whole)
 
     @property
     def local(self) -> tuple[str, ...]:
@@ -95,12 +88,12 @@ class Plan:
     @property
     def here_bytes(self) -> int:
         """Bytes of the process of the client."""
-        return self.peaks.client + self.in_process * self.worker_bytes
+        return self.peaks.client + self.used.in_process * self.worker_bytes
 
     @property
     def fits_workers(self) -> bool:
         """True if the workers have enough memory, or no limit."""
-        return self.memory_limit is None or self.worker_bytes <= self.memory_limit
+        return self.used.memory_limit is None or self.worker_bytes <= self.used.memory_limit
 
     @property
     def model_bytes(self) -> int:
@@ -150,9 +143,9 @@ class Plan:
             "reservoir": sizes.reservoir,
             "worker_bytes": self.worker_bytes,
             "client_bytes": self.peaks.client,
-            "memory_limit": self.memory_limit,
+            "memory_limit": self.used.memory_limit,
             "kept": self.keeps_rows,
-            "in_process": self.in_process,
+            "in_process": self.used.in_process,
             "stage_flops": {name: cost.flops for name, cost in self.costs.items()},
             "checkpoint_bytes": self.checkpoint_bytes,
             "scratch_bytes": self.scratch_bytes,
@@ -163,37 +156,37 @@ class Plan:
             "row_groups": self.source.large_groups,
             "local_readings": sum(self.costs[name].readings for name in self.local),
             "model_bytes": self.model_bytes,
-            "slots": self.slots,
+            "slots": self.used.slots,
             "enough_slots": self.enough_slots,
         }
 
-    def refusal(self, executor: Executor) -> str | None:
+    def refusal(self) -> str | None:
         """Return the message with which a fit of this plan is refused; None if it is not."""
         try:
-            self.check(executor)
+            self.check()
         except (MemoryBudgetError, RecipeError) as error:
             return str(error)
         return None
 
-    def check(self, executor: Executor) -> None:
+    def check(self) -> None:
         """Refuse a fit that needs more memory or time than there is, or whose model file may be too large."""
-        self.check_memory(executor)
+        self.check_memory()
         self.check_seconds()
         self.check_model()
 
-    def check_memory(self, executor: Executor) -> None:
+    def check_memory(self) -> None:
         """Refuse a fit that needs more memory than there is, and name both numbers and settings that fit."""
-        here, limit = self.here_bytes, self.memory_limit
+        here, limit, most = self.here_bytes, self.used.memory_limit, self.used.most_bytes
         if limit is not None and not self.fits_workers:
             raise MemoryBudgetError(
                 f"Each worker needs about {format_bytes(self.worker_bytes)} and has a limit of {format_bytes(limit)}. "
-                f"Raise --memory-limit to {format_limit(self.worker_bytes)}{self._fewer(executor)}, or give a source "
+                f"Raise --memory-limit to {format_limit(self.worker_bytes)}{self._fewer()}, or give a source "
                 "in smaller chunks."
             )
-        if here > (most := memory_limit()):
+        if here > most:
             raise MemoryBudgetError(
                 f"This process needs about {format_bytes(here)}, most of it for n_components={self.sizes.components}, "
-                f"and the machine or its container has {format_bytes(most)}. Use a larger one{self._fewer(executor)}."
+                f"and the machine or its container has {format_bytes(most)}. Use a larger one{self._fewer()}."
             )
 
     def check_seconds(self) -> None:
@@ -216,16 +209,16 @@ class Plan:
                 "or raise max_model_size."
             )
 
-    def _fewer(self, executor: Executor) -> str:
+    def _fewer(self) -> str:
         """Advise a number of components that fits; the text is empty if there is none."""
         columns = self.sizes.components
         while (columns := columns // 4 * 2) >= FEWEST_ADVISED:  # even: sine and cosine come in pairs
-            if Plan.of(self.source, self.recipe.replace(n_components=columns), executor, self.outputs)._fits():
+            if Plan.of(self.source, self.recipe.replace(n_components=columns), self.machine, self.outputs)._fits():
                 return f", or use n_components={columns}"
         return ""
 
     def _fits(self) -> bool:
-        return self.fits_workers and self.here_bytes <= memory_limit()
+        return self.fits_workers and self.here_bytes <= self.used.most_bytes
 
 
 def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:

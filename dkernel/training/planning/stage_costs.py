@@ -12,8 +12,7 @@ from dkernel.solvers.budget import choice_flops
 from dkernel.solvers.catalogue import SOLVER_CLASSES
 from dkernel.solvers.setup_cost import setup_cost, setup_flops
 from dkernel.solvers.sizes import LEAST_COMPONENTS, Sizes
-from dkernel.streaming.cost import CALL_SECONDS, Cost, core_seconds
-from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.cost import CALL_SECONDS, CLIENT_BASE, THREADS_BASE, WORKER_BASE, Cost, Machine, core_seconds
 from dkernel.streaming.row_memory import RowMemory
 from dkernel.streaming.survey import survey_cost
 from dkernel.training.local_stages import learns_rest, local_cost, local_costs
@@ -73,27 +72,36 @@ class Peaks(NamedTuple):
     client: int
 
     @classmethod
-    def of(cls, costs: Mapping[str, Cost], rows: RowMemory, executor: Executor) -> "Peaks":
+    def of(cls, costs: Mapping[str, Cost], rows: RowMemory, machine: Machine) -> "Peaks":
         """Return the peaks of stages that run one after the other; each frees its own memory at its end."""
-        worker, client = executor.base_bytes
+        worker, client = (THREADS_BASE, 0) if machine.in_process else (WORKER_BASE, CLIENT_BASE)
         worker += sum(cost.throughout_bytes for cost in costs.values())
         client += sum(cost.client_throughout_bytes for cost in costs.values())
-        read, with_rows, of_client = zip(*_list_phases(costs, rows, executor), strict=True)
-        return cls(
-            worker + executor.worker_peak(read, of_client),
-            worker + executor.worker_peak(with_rows, of_client),
-            client + max(of_client),
-        )
+        shared, phases = machine.shares_memory, list(_list_phases(costs, rows, machine))
+        most = max(phase.client for phase in phases)
+        read = max(phase.worker + shared * (phase.client - most) for phase in phases)
+        with_rows = max(phase.with_rows + shared * (phase.client - most) for phase in phases)
+        return cls(worker + read, worker + with_rows, client + most)
 
 
-def _list_phases(costs: Mapping[str, Cost], rows: RowMemory, executor: Executor) -> Iterator[Peaks]:
+def count_task_bytes(cost: Cost, machine: Machine) -> tuple[int, int]:
+    """Return the bytes of the tasks of a stage that run at one time: in a worker, and in the client beside it."""
+    if cost.shared_bytes is not None and machine.shares_memory:
+        return cost.shared_bytes(machine.slots), 0
+    if cost.shared_bytes is not None and machine.prefers_client(cost.large_result):
+        return 0, cost.shared_bytes(machine.slots)
+    return machine.worker_threads * cost.task_bytes, 0
+
+
+def _list_phases(costs: Mapping[str, Cost], rows: RowMemory, machine: Machine) -> Iterator[Peaks]:
     """Yield the bytes of each phase of a fit, beside the bytes that all phases have."""
-    workers, remaining, source_bytes = executor.workers, 0, rows.kept_bytes(executor.workers)
+    workers, remaining, results = len(machine.workers), 0, 0 if machine.in_process else machine.slots
+    source_bytes = rows.kept_bytes(workers)
     for cost in costs.values():
         reads = cost.readings > 0
-        worker, beside = executor.tasks_bytes(cost)
-        worker += cost.row_bytes * rows.n // workers + reads * executor.worker_threads * rows.reading_bytes
-        client = remaining + cost.client_bytes + beside + executor.received_bytes(cost.result_bytes)
+        worker, beside = count_task_bytes(cost, machine)
+        worker += cost.row_bytes * rows.n // workers + reads * machine.worker_threads * rows.reading_bytes
+        client = remaining + cost.client_bytes + beside + results * cost.result_bytes
         units, more = reads * rows.ahead, cost.kept_bytes * rows.n // workers
         yield Peaks(worker + units, worker + max(units, source_bytes) + more, client)
         yield Peaks(0, source_bytes, remaining + cost.alone_bytes)

@@ -1,14 +1,28 @@
-"""Executors that stand for a cluster where none is started, and one that counts what is read."""
+"""Machines of which only the numbers are known, and executors that say what they do."""
 
+from dkernel.streaming.cost import Machine
 from dkernel.streaming.execution.local import SerialExecutor
-from dkernel.streaming.execution.stated import PlannedCluster
 
 
-class Apart(PlannedCluster):
-    """Some workers of one thread on a cluster, whose work this process does."""
+def apart(limit=None, workers=2, threads=1, **more):
+    """Some workers on a cluster, whose client has two cores."""
+    names = [f"worker {i}" for i in range(workers)]
+    limits = {} if limit is None else dict.fromkeys(names, limit)
+    return Machine(dict.fromkeys(names, threads), limits, **({"cores": 2} | more))
 
-    def __init__(self, limit=None, workers=2):
-        super().__init__({f"worker {i}": 1 for i in range(workers)}, limit)
+
+class Stated(SerialExecutor):
+    """States machines, one after the other and the last for ever, whose work this process does."""
+
+    def __init__(self, *machines):
+        super().__init__()
+        self.machines, self.left_out = list(machines), {}
+
+    def describe(self):
+        return self.machines.pop(0) if len(self.machines) > 1 else self.machines[0]
+
+    def leave_out(self, workers):
+        self.left_out |= workers
 
 
 class Counted(SerialExecutor):

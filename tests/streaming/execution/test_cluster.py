@@ -115,9 +115,9 @@ def settled(executor):
 
 def test_a_worker_without_a_limit_has_its_share_of_its_container(executor):
     found = executor.client.run(resource_limits.memory_limit)
-    assert executor.memory_limit == min(found.values()) // 2
+    assert executor.describe().memory_limit == min(found.values()) // 2
     executor._workers.memory.update(dict.fromkeys(found, 2**31))
-    assert executor.memory_limit == 2**30
+    assert executor.describe().memory_limit == 2**30
     executor._workers.memory.update(found)
 
 
@@ -442,7 +442,7 @@ def test_a_worker_that_does_not_answer_at_the_start_is_done_without(executor):
     settled(executor)
     pids = executor.client.run(os.getpid)
     with asleep(list(pids.values())[:1]), ClusterExecutor(executor.client, patience=2) as hasty:
-        assert hasty.workers == 1
+        assert len(hasty.processes()) == 1
         assert hasty.compute([Call("pow", pow, (2, 5))])[0] == [32]
     with (
         asleep(list(pids.values())),
@@ -623,8 +623,8 @@ def test_a_worker_that_is_too_small_for_a_plan_is_left_out_by_name():
         Client(cluster) as client,
         ClusterExecutor(client, least=3) as executor,
     ):
-        assert executor.memory_limit == 300 * 2**20
+        assert executor.describe().memory_limit == 300 * 2**20
         with pytest.warns(DKernelWarning, match=r"A worker is not used. The worker \S+ has a limit of 300 MiB"):
             train(from_arrays(X, X[:, 0] > 0), Recipe(n_components=64, local="none"), executor)
-        assert executor.memory_limit > 300 * 2**20
+        assert executor.describe().memory_limit > 300 * 2**20
         assert (len(executor.processes()), len(executor.faults)) == (2, 1)

@@ -4,10 +4,11 @@ from random import Random
 
 from dask.local import get_sync
 
+from dkernel.streaming.cost import Machine
 from dkernel.streaming.execution import process_cache
 from dkernel.streaming.execution.base import Handle, resolve
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming.execution.payload import Payload
-from dkernel.streaming.execution.stated import PlannedCluster
 from dkernel.streaming.execution.tasks import identity
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.repeated_reading import ExactStatistic
@@ -24,7 +25,7 @@ class Task(Handle):
         self.function, self.args, self.at, self.values = function, args, at, []
 
 
-class UnreliableExecutor(PlannedCluster):
+class UnreliableExecutor(SerialExecutor):
     """Draws from a seed which workers there are, whose result comes first, and what is lost.
 
     Parameters
@@ -33,11 +34,13 @@ class UnreliableExecutor(PlannedCluster):
     """
 
     def __init__(self, seed, client=False):
-        super().__init__(WORKERS, None)
+        super().__init__()
+        self.threads, self.slots = WORKERS, sum(WORKERS.values())
         self.random, self.client, self.lost, self.statistics = Random(seed), client, 0, set()
 
     def compute(self, calls, ahead=(), read_on=()):  # noqa: ARG002 - a worker may have less than it was to have
-        self._hold({worker: WORKERS[worker] for worker in self._some(sorted(WORKERS))})
+        self.threads = {worker: WORKERS[worker] for worker in self._some(sorted(WORKERS))}
+        self.slots = sum(self.threads.values())
         results = {}
         for i in self.random.sample(range(len(calls)), len(calls)):
             results[i] = self._run(calls[i])
@@ -61,11 +64,14 @@ class UnreliableExecutor(PlannedCluster):
     def places(self, handles):
         return [self._place() for _ in handles]
 
-    def prefers_client(self, large):  # noqa: ARG002
-        return self.client
+    def describe(self):
+        return Machine(self.threads)
+
+    def processes(self):
+        return self.threads
 
     def executor_for_local_rows(self, small, large):  # noqa: ARG002
-        return super().executor_for_local_rows(self.client, large)
+        return ThreadsExecutor(1) if self.client else self
 
     def _some(self, names):
         return sorted(self.random.sample(names, self.random.randint(1, len(names))))
