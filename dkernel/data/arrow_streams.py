@@ -62,6 +62,8 @@ def open_reader(rows: Any) -> pa.RecordBatchReader:
     """The batches of a stream, in their order."""
     if hasattr(rows, "to_pyarrow_batches"):  # Ibis, whose Arrow stream is made of the whole table
         return rows.to_pyarrow_batches()
+    if isinstance(rows, pa.RecordBatchReader):  # whose batches, passed as a stream, would lose their own names
+        return rows
     if not hasattr(rows, "collect_batches"):
         return pa.RecordBatchReader.from_stream(rows)
     schema = rows.collect_schema().to_frame().to_arrow().schema
@@ -72,10 +74,17 @@ def open_reader(rows: Any) -> pa.RecordBatchReader:
 def read_frames(rows: Any, names: Iterable[str] = ()) -> Iterator[Any]:
     """The rows of a stream as data frames, a batch each; with these columns in this order, if it has just them."""
     reader, names = open_reader(rows), list(names)
-    same = sorted(names) == sorted(reader.schema.names)
+    same, none = sorted(names) == sorted(reader.schema.names), True
     for batch in reader:
         if batch.num_rows:
-            yield (batch.select(names) if same else batch).to_pandas()
+            try:
+                table = pa.Table.from_batches([batch], reader.schema)
+            except pa.ArrowException as error:
+                raise DataError(f"The rows of the {type(rows).__name__} differ from its schema ({error}).") from None
+            yield (table.select(names) if same else table).to_pandas()
+            none = False
+    if none:
+        raise DataError(f"The {type(rows).__name__} has no rows.")
 
 
 def store_stream(rows: Any, scratch: Scratch, name: str = "") -> File:

@@ -172,3 +172,29 @@ def test_rows_are_written_while_the_stream_makes_others(make, tmp_path, monkeypa
     assert ahead[0] < written[0] / 3
     kept = pa.parquet.read_table(file.path)
     assert (kept["d"].to_numpy() == np.repeat(np.arange(LAZY_BATCHES), LAZY_ROWS)).all()
+
+
+def test_a_batch_whose_columns_are_others_is_refused(table, tmp_path):
+    """A reader made of frames checks no batch, and passed on as a stream of C it would lose the names."""
+    batch = pa.RecordBatch.from_pandas(table[["a", "b", "label"]], preserve_index=False)
+
+    def reader(names):
+        batches = [batch.select(names), batch.select([*names[1::-1], *names[2:]])]
+        return pa.RecordBatchReader.from_batches(batches[0].schema, iter(batches))
+
+    machine = KernelClassifier(**QUICK).fit(table[["a", "b"]], table["label"])
+    dkernel.save(machine, tmp_path / "model.safetensors")
+    for ask in (
+        lambda: KernelClassifier(**QUICK).fit(reader(["a", "b", "label"]), "label"),
+        lambda: machine.predict(reader(["a", "b"])),
+        lambda: dkernel.score(tmp_path / "model.safetensors", reader(["a", "b"]), out=tmp_path / "scores.csv"),
+    ):
+        with pytest.raises(DataError, match="RecordBatchReader .*[Ss]chema"):
+            ask()
+
+
+def test_a_prediction_of_an_empty_stream_says_so(table):
+    machine = KernelClassifier(**QUICK).fit(table[["a", "b"]], table["label"])
+    empty = pa.RecordBatchReader.from_batches(pa.schema([("a", pa.float64()), ("b", pa.float64())]), iter([]))
+    with pytest.raises(DataError, match="RecordBatchReader has no rows"):
+        machine.predict(empty)
