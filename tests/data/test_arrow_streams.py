@@ -189,7 +189,7 @@ def test_a_batch_whose_columns_are_others_is_refused(table, tmp_path):
         lambda: machine.predict(reader(["a", "b"])),
         lambda: dkernel.score(tmp_path / "model.safetensors", reader(["a", "b"]), out=tmp_path / "scores.csv"),
     ):
-        with pytest.raises(DataError, match="RecordBatchReader .*[Ss]chema"):
+        with pytest.raises(DataError, match=r"RecordBatchReader .*[Ss]chema"):
             ask()
 
 
