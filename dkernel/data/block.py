@@ -156,6 +156,9 @@ def one_a_row(values: Any, what: str, several: bool = False) -> NDArray[Any] | N
         array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     except RuntimeError as error:  # of an array that numpy cannot take
         raise DataError(f"{what} is of type {type(values).__name__}: {error}") from None
+    if not array.ndim:  # of an object that numpy takes for one value, say a sparse matrix or a set
+        dense = f" Give {what}.toarray()." if hasattr(values, "toarray") else ""
+        raise DataError(f"{what} is of type {type(values).__name__}; one value per row is needed, as an array.{dense}")
     flat: NDArray[Any] = flatten(array, what, several)
     return flat
 

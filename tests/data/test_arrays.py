@@ -10,6 +10,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 
 from dkernel.data.block import Block
 from dkernel.data.collections.arrays import from_arrays
@@ -185,6 +186,13 @@ def test_masked_labels_and_weights_are_refused(wrap: Callable[[np.ndarray], Any]
     for beside in ((hidden,), (Y, hidden), (wrap(Y), hidden), (Y, da.from_array(hidden, chunks=7))):
         with pytest.raises(DataError, match="masked array with 3 masked"):
             values(from_arrays(wrap(X), *beside))
+
+
+def test_sparse_labels_and_weights_are_refused_by_their_type() -> None:
+    for several in (sp.csr_matrix(X), sp.coo_array(X)):
+        for beside in ((several,), (Y, several)):
+            with pytest.raises(DataError, match=r"is of type c\w+; one value per row .* Give \w+\.toarray\(\)"):
+                values(from_arrays(X, *beside))
 
 
 def test_shapes_and_types_that_cannot_be() -> None:
