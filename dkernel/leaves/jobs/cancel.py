@@ -22,7 +22,7 @@ def cancel_command(run: str, debug: bool) -> None:  # noqa: ARG001
     """
     from dkernel.errors import DataError
     from dkernel.leaves.jobs.driver import clear_cancel, request_cancel
-    from dkernel.leaves.jobs.follow import find_record, follow, is_over, read_record
+    from dkernel.leaves.jobs.follow import dead_after, find_record, follow, is_over, read_record
 
     where = find_record(run)
     record: dict[str, Any] | None = read_record(where)
@@ -35,6 +35,8 @@ def cancel_command(run: str, debug: bool) -> None:  # noqa: ARG001
         )
     if not is_over(record):
         request_cancel(where)
+        seconds = f"{dead_after(record):g} seconds"
+        say(f"{run}: asked to end; without a word of it in {seconds} the job is taken for dead.", err=True)
         *_, record = follow(where)
         clear_cancel(where)
     say(f"{run}: {record['status']}, exit code {record.get('exit_code')}")

@@ -80,10 +80,10 @@ def is_stale(record: Mapping[str, Any]) -> bool:
         silent = datetime.now(UTC) - datetime.fromisoformat(record["updated"])
     except (KeyError, TypeError, ValueError):
         return True
-    return silent.total_seconds() > _dead_after(record)
+    return silent.total_seconds() > dead_after(record)
 
 
-def _dead_after(record: Mapping[str, Any]) -> float:
+def dead_after(record: Mapping[str, Any]) -> float:
     """Seconds without an update after which a run is dead; more for a job, which may wait, and start elsewhere."""
     return float(record.get("job", {}).get("dead_after", DEAD_AFTER))
 
@@ -106,7 +106,7 @@ def follow(where: str) -> Iterator[dict[str, Any]]:
             if is_over(seen):
                 return
             continue
-        limit = _dead_after(seen)
+        limit = dead_after(seen)
         if time.monotonic() - since > limit or (seen and _is_gone(seen) and read_record(where) == seen):
             raise _silence(where, seen, limit)
         time.sleep(LOOK_EVERY)

@@ -95,8 +95,8 @@ def test_a_folder_without_runs_says_so(run_to, tmp_path):
 
 @pytest.mark.parametrize("field", FIELDS, ids=".".join)
 def test_no_strange_record_hides_others_or_ends_in_a_traceback(run, tmp_path, field, monkeypatch):
-    dead_after = jobs.follow._dead_after
-    monkeypatch.setattr(jobs.follow, "_dead_after", lambda record: 0.0 * dead_after(record))
+    dead_after = jobs.follow.dead_after
+    monkeypatch.setattr(jobs.follow, "dead_after", lambda record: 0.0 * dead_after(record))
     write(tmp_path / "good.run.json", status="done", exit_code=0)
     for value in (None, [], [[1]], {}, {"a": []}, "x", "", True, -1, 2**40, 10**400, float("inf"), float("nan")):
         record = json.loads(json.dumps(WHOLE))
@@ -129,6 +129,16 @@ def test_a_job_is_dead_when_its_record_says_so(run_to, tmp_path, status):
     rows = [json.loads(line) for line in run_to("watch", tmp_path, "--json").stdout.splitlines()]
     found = {os.path.basename(row["job"]): row["status"] for row in rows}
     assert found == {"young": status, "old": "dead", "no": "dead"}
+
+
+def test_a_wait_for_the_end_of_a_job_is_told_before_it(run, tmp_path):
+    """Its workers may all be gone: minutes pass until that is known."""
+    write(tmp_path / "m.run.json", job={"dead_after": 0.1})
+    done = run("cancel", tmp_path / "m")
+    assert done.exit_code == 75
+    waits, dead = done.stderr.splitlines()[:2]
+    assert "asked to end; without a word of it in 0.1 seconds" in waits
+    assert "the job is dead" in dead
 
 
 def test_silence_is_death(run_to, tmp_path, monkeypatch):
