@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dkernel.leaf_table import LEAF_OF_COMMAND, LEAF_OF_FORMAT
+from dkernel.leaf_table import LEAF_OF_COMMAND, LEAF_OF_FORMAT, LEAF_OF_MAP, LEAF_OF_STAGE
 from tests.pages import text_of
 from tests.processes import environment
 from tests.rooms import (
@@ -111,8 +111,10 @@ def test_third_parties_stay_in_their_rooms(library):
 
 
 def test_no_file_of_the_load_path_can_unpickle_or_run_text():
-    """What a model file is read by, and what that reaches among our own files, at import or in a function."""
-    queue, reached, wrong = ["dkernel.model.model_file"], {"dkernel.model.model_file"}, []
+    """What a model file is read by, in leaves too, and what that reaches of our files, at import or in a function."""
+    named = (*LEAF_OF_MAP.items(), *(("cell_machine", leaf) for leaf in LEAF_OF_STAGE.values()))
+    queue = ["dkernel.model.model_file", *(f"dkernel.leaves.{leaf}.{module}" for module, leaf in named)]
+    reached, wrong = set(queue), []
     while queue:
         module = queue.pop()
         calls = [(ast.unparse(n.func), n.lineno) for n in ast.walk(TREES[module]) if isinstance(n, ast.Call)]
