@@ -24,7 +24,8 @@ from report import finish, parser
 from dkernel.data.collections.arrays import from_arrays
 from dkernel.data.source import Source
 from dkernel.model.recipe import Recipe
-from dkernel.streaming.cost import CALL_SECONDS, READ_BYTES, Machine, core_seconds
+from dkernel.streaming.cost import CALL_SECONDS, READ_BYTES, core_seconds
+from dkernel.streaming.machine import Machine
 from dkernel.streaming.schedule import bundle_size, shuffle_order
 from dkernel.streaming.shares import find_nodes, is_even, make_shares
 from dkernel.training.planning.memory_plan import Plan

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from dask.delayed import Delayed
 
 from dkernel.errors import StoreError, UnsupportedError
-from dkernel.streaming.cost import Machine
+from dkernel.streaming.machine import Machine
 
 T = TypeVar("T")
 RETRIES = 2  # an error that passes does so at once, or not soon

@@ -25,7 +25,6 @@ from dask.local import get_sync
 from dkernel.data.compute import lost_rows, refuse_asynchronous
 from dkernel.errors import ClusterError, UnsupportedError
 from dkernel.numerics.threads import usable_cores
-from dkernel.streaming.cost import Machine
 from dkernel.streaming.execution.base import PAUSE, RETRIES, Call, Executor, Handle, Item, may_pass, resolve
 from dkernel.streaming.execution.connection import PATIENCE, TICK, Connection
 from dkernel.streaming.execution.failures import KilledCallError, RefusedWorkerError, answer_in_time
@@ -37,6 +36,7 @@ from dkernel.streaming.execution.user_modules import user_modules
 from dkernel.streaming.execution.values import Future, Remote, RemoteSet
 from dkernel.streaming.execution.versions import versions
 from dkernel.streaming.execution.workers import WorkerPool
+from dkernel.streaming.machine import Machine
 
 STUCK = 30.0  # seconds without results after which tasks that wait for a lost worker are given to others
 READY = 3  # calls that are sent for each slot if results are taken as they come, so that no slot waits for its next

@@ -12,8 +12,8 @@ from dask.local import get_sync
 from dkernel.data.compute import compute_by_threads
 from dkernel.numerics.threads import usable_cores
 from dkernel.numerics.validation import silent_overflow
-from dkernel.streaming.cost import Machine
 from dkernel.streaming.execution.base import Call, Executor, Handle, LocalHandle, resolve, retry
+from dkernel.streaming.machine import Machine
 
 # Dask's schedulers are passed as functions: looking one up by its name imports distributed.
 

@@ -9,11 +9,11 @@ from math import inf
 from typing import Any
 
 from dkernel.errors import ClusterError, DKernelWarning
-from dkernel.streaming.cost import take_workers
 from dkernel.streaming.execution.connection import Connection
 from dkernel.streaming.execution.failures import RefusedWorkerError
 from dkernel.streaming.execution.in_task import task_modules
 from dkernel.streaming.execution.process import Settings, check_process
+from dkernel.streaming.machine import take_workers
 
 FRESH = 1.0  # seconds for which an answer about the workers counts as new
 START = 10.0  # seconds to wait for workers that are busy or slow to start, once one has answered

@@ -11,7 +11,8 @@ from dkernel.model.recipe import Recipe
 from dkernel.numerics.resource_limits import format_bytes, format_limit
 from dkernel.solvers.budget import CORES
 from dkernel.solvers.sizes import Sizes
-from dkernel.streaming.cost import Cost, Machine, core_seconds
+from dkernel.streaming.cost import Cost, core_seconds
+from dkernel.streaming.machine import Machine
 from dkernel.streaming.row_memory import RowMemory
 from dkernel.streaming.survey import reading_seconds
 from dkernel.training.planning.stage_costs import GLOBAL_STAGES, Peaks, count_enough_slots, stage_costs, sum_files

@@ -12,7 +12,8 @@ from dkernel.solvers.budget import choice_flops
 from dkernel.solvers.catalogue import SOLVER_CLASSES
 from dkernel.solvers.setup_cost import setup_cost, setup_flops
 from dkernel.solvers.sizes import LEAST_COMPONENTS, Sizes
-from dkernel.streaming.cost import CALL_SECONDS, CLIENT_BASE, THREADS_BASE, WORKER_BASE, Cost, Machine, core_seconds
+from dkernel.streaming.cost import CALL_SECONDS, CLIENT_BASE, THREADS_BASE, WORKER_BASE, Cost, core_seconds
+from dkernel.streaming.machine import Machine
 from dkernel.streaming.row_memory import RowMemory
 from dkernel.streaming.survey import survey_cost
 from dkernel.training.local_stages import learns_rest, local_cost, local_costs

@@ -1,7 +1,7 @@
 """Machines of which only the numbers are known, and executors that say what they do."""
 
-from dkernel.streaming.cost import Machine
 from dkernel.streaming.execution.local import SerialExecutor
+from dkernel.streaming.machine import Machine
 
 
 def apart(limit=None, workers=2, threads=1, **more):

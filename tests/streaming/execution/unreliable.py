@@ -4,12 +4,12 @@ from random import Random
 
 from dask.local import get_sync
 
-from dkernel.streaming.cost import Machine
 from dkernel.streaming.execution import process_cache
 from dkernel.streaming.execution.base import Handle, resolve
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming.execution.payload import Payload
 from dkernel.streaming.execution.tasks import identity
+from dkernel.streaming.machine import Machine
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.repeated_reading import ExactStatistic
 

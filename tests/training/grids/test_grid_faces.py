@@ -97,7 +97,7 @@ def test_the_tables_of_many_classes_are_refused_where_memory_has_no_room(monkeyp
     needed = 2 * 8192 * 2**9 * 2  # of a class: two copies of the coefficients
     base = plan(from_arrays(X, y > 0), Recipe(**ALONE | {"local": Grids(n_grids=8192)}), SerialExecutor())
     room = base["client_bytes"] + base["worker_bytes"] + 10 * needed
-    monkeypatch.setattr("dkernel.streaming.cost.memory_limit", lambda: room)
+    monkeypatch.setattr("dkernel.streaming.machine.memory_limit", lambda: room)
     KernelClassifier(**ALONE).fit(X, np.arange(1500) % 3)
     with pytest.raises(MemoryBudgetError, match="This process needs"):
         KernelClassifier(**ALONE | {"local": Grids(n_grids=8192)}).fit(X, np.arange(1500) % 26)
