@@ -255,7 +255,7 @@ def _store_streams(paths: Any, scratch: Scratch, options: Mapping[str, Any]) -> 
             continue
         elif split_ending(text := os.fspath(item))[0] not in FORMATS and (kind := kind_of_table(text, options)):
             snapshots = load_leaf("lakes", "snapshots", f"{text}, the folder of {kind} table")
-            if rows := snapshots.live_rows(text, options):
+            if rows := snapshots.live_rows(text, kind):
                 listed[i] = store_stream(rows, scratch, mask_urls(text))
     return listed
 

@@ -3,18 +3,21 @@
 import json
 import os
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from dkernel.data.store import open_filesystem
-from dkernel.data.table_formats import METADATA, kind_of_table
+from dkernel.data.table_formats import METADATA
 from dkernel.errors import DataError
 
 
-def live_rows(folder: str, options: Mapping[str, Any]) -> Any:
+def live_rows(folder: str, kind: str) -> Any:
     """The rows of the newest snapshot of a table as a stream of Arrow batches; None if no package can read it.
 
     A table at a URL is read with the credentials of the environment.
+
+    Parameters
+    ----------
+    kind : as `kind_of_table` has it
 
     Raises
     ------
@@ -22,7 +25,7 @@ def live_rows(folder: str, options: Mapping[str, Any]) -> Any:
         if the table has what its package does not read, such as deletion vectors
     """
     folder = folder.rstrip("/") or folder
-    read = {"a Delta": _delta_rows, "an Iceberg": _iceberg_rows}.get(kind_of_table(folder, options) or "")
+    read = {"a Delta": _delta_rows, "an Iceberg": _iceberg_rows}.get(kind)
     if read is None:
         return None
     try:
