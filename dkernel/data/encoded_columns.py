@@ -18,7 +18,9 @@ from dkernel.data.file_parts import count_weights
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, number_files
 from dkernel.data.object_columns import find_domains
 from dkernel.data.refused_columns import refuse_notations
+from dkernel.data.source import Source
 from dkernel.errors import DataError
+from dkernel.numerics.sparse_rows import named
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.numerics.validation import nearest_name, quote_name
 
@@ -190,3 +192,27 @@ def reading_arguments(encoding: Encoding | None) -> dict[str, Any]:
     if encoding is not None:
         return {"encoding": encoding}
     return {"categorical": "none", "missing": "error"}
+
+
+def read_as(source: Source, columns: Sequence[str], encoding: Encoding | None, dtype: str) -> Source:
+    """The source with the inputs and the precision of a model's training, whatever its own rows had said of both.
+
+    Parameters
+    ----------
+    columns : names of the columns of the training, in order; those of sparse rows have numbers and are not compared
+    encoding : `reading` of the model, None where it reads numbers, sparse rows or objects
+    dtype : of the blocks of the training
+    """
+    found = source.table_columns
+    if not source.sparse and (len(found) != len(columns) or list(found) != list(columns)):
+        known = list(named(columns))
+        raise DataError(
+            f"The source has the columns {list(found)}, and the training had {known}. Open it with columns={known}."
+        )
+    if source.layout.numeric:
+        encoding = encoding or Encoding.of_numbers(columns)
+    if source.objects or (source.reading == encoding and source.dtype == dtype):
+        return source
+    if source.reopen is None:
+        raise DataError("The source makes other inputs of its columns than the training: open it with open_source.")
+    return source.reopen(dtype=dtype, **reading_arguments(encoding))

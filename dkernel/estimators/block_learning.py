@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dkernel.data.collections.arrays import from_arrays
 from dkernel.data.collections.dask_arrays import is_dask
-from dkernel.data.encoded_columns import reading_arguments
+from dkernel.data.encoded_columns import read_as, reading_arguments
 from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.unseen import UnseenValues
 from dkernel.data.source import Source
@@ -15,7 +15,6 @@ from dkernel.estimators.validation import (
     facts_of_targets,
     make_source,
     parse_landmarks,
-    read_as,
     refuse_reading,
 )
 from dkernel.inference.drift import find_drift, find_learned_drift, measure_moments, warn_of_learned
@@ -146,8 +145,11 @@ class BlockLearner:
             before = None
             if old is not None:
                 given = {"dtype": model.recipe.dtype, **reading_arguments(model.reading)}
+                rows = isinstance(old, Source)
                 before, _ = rows_in(
-                    read_as(old, model.reading) if isinstance(old, Source) else from_arrays(old, **given),
+                    read_as(old, model.columns, model.reading, model.recipe.dtype)
+                    if rows
+                    else from_arrays(old, **given),
                     executor,
                     model.reading,
                     MOST_OLD,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from os import PathLike, fspath
 from typing import Any
 
+from dkernel.data.encoded_columns import read_as
 from dkernel.data.source import Source
 from dkernel.inference.score import ScoreResult
 from dkernel.inference.score import write_scores as score_source
@@ -43,8 +44,8 @@ def score(
     model : str, path-like, estimator or Model
         Path or URL of a model file, or what `load` gives.
     source : str, path-like, sequence of them, or Source
-        Files, folders, globs or URLs. A Source (`open_source` with the columns of the model) is scored as it is, with
-        its kept columns; `keep`, `exclude`, `allow_extra`, `max_bad_files` and `done` are of files.
+        Files, folders, globs or URLs. A Source (`open_source` with the columns of the model) is read as the training
+        was, with its kept columns; `keep`, `exclude`, `allow_extra`, `max_bad_files` and `done` are of files.
     out : str or path-like
         A .parquet, .csv or .npy file, a .zarr, or a folder of Parquet parts; or its URL.
     write : sequence of str, default=None
@@ -114,6 +115,7 @@ def score(
     writing: dict[str, Any] = {"write": written, "overwrite": overwrite, "max_bad_rows": max_bad_rows}
     with default_executor() as executor:
         if isinstance(source, Source):
+            source = read_as(source, model.columns, model.reading, model.recipe.dtype)
             return score_source(model, source, out, executor, partition_by=partition_by, **writing)
         result, _ = score_files(
             model,

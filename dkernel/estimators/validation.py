@@ -16,8 +16,7 @@ from dkernel.data.collections.arrays import from_arrays
 from dkernel.data.collections.dask_arrays import dense, is_dask, refuse_parts, unwrap
 from dkernel.data.collections.tables import as_rows, holds_objects
 from dkernel.data.column_types import are_numbers
-from dkernel.data.encoded_columns import reading_arguments
-from dkernel.data.encoding import Encoding
+from dkernel.data.encoded_columns import read_as
 from dkernel.data.opening import open_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
@@ -25,6 +24,7 @@ from dkernel.estimators.errors import refusals
 from dkernel.kernels import parse
 from dkernel.model.parameters import PARAMETERS
 from dkernel.model.recipe import GIVEN
+from dkernel.numerics.sparse_rows import RangeNames
 
 
 def check_table(
@@ -111,12 +111,12 @@ def make_source(
         _check_targets(estimator, X)
         if y is not None or sample_weight is not None:
             raise DataError("A Source holds its own label and weights: fit(source), and nothing beside it.")
-        if encode is not None and "encoding" in encode:
-            X = read_as(X, encode["encoding"])
-        if fitting:
-            estimator.n_features_in_ = len(X.table_columns)
+        if not fitting:
+            known = getattr(estimator, "feature_names_in_", RangeNames(0, estimator.n_features_in_))
+            return read_as(X, known, (encode or {}).get("encoding"), dtype)
+        estimator.n_features_in_ = len(X.table_columns)
         if not X.sparse:  # whose columns have numbers
-            _check_names(estimator, list(X.table_columns), fitting)
+            estimator.feature_names_in_ = np.array(list(X.table_columns), dtype=object)
         return X
     if isinstance(y, str):
         raise DataError(
@@ -145,18 +145,6 @@ def make_source(
     return source
 
 
-def read_as(source: Source, encoding: Encoding | None) -> Source:
-    """The source with the inputs that this encoding makes, whose own are made by its own rows; None: with numbers."""
-    if not source.layout.numeric:
-        return source
-    encoding = encoding or Encoding.of_numbers(source.table_columns)
-    if source.reading == encoding:
-        return source
-    if source.reopen is None:
-        raise DataError("The source makes other inputs of its columns than the training: open it with open_source.")
-    return source.reopen(**reading_arguments(encoding))
-
-
 def refuse_reading(estimator: Any, X: Any) -> None:
     """Refuse parameters of an estimator that say how rows are read, if X is a Source, which was opened without them."""
     if not isinstance(X, Source):
@@ -177,16 +165,6 @@ def _check_targets(estimator: Any, source: Source) -> None:
             f"y has {source.targets} columns, and a {type(estimator).__name__} learns one. Fit each alone, or numbers "
             "with a KernelRegressor."
         )
-
-
-def _check_names(estimator: Any, columns: list[str], fitting: bool) -> None:
-    """Learn the names of a source's columns, or refuse others than those before."""
-    if fitting:
-        estimator.feature_names_in_ = np.array(columns, dtype=object)
-        return
-    known = list(getattr(estimator, "feature_names_in_", map(str, range(estimator.n_features_in_))))
-    if columns != known:
-        raise DataError(f"The source has the columns {columns}, and the rows before it had {known}.")
 
 
 def as_plain(y: Any, classes: bool = True) -> Any:

@@ -29,6 +29,7 @@ import dkernel
 from dkernel.cli import main
 from dkernel.data.collections.arrays import from_arrays
 from dkernel.data.column_types import is_bytes, value_type
+from dkernel.data.source import Source
 from dkernel.errors import DKernelError
 from dkernel.model.model_file import compute_digest
 from tests.combinations import examples
@@ -375,6 +376,16 @@ def scores_of(frame, machine):
 def scores_of_file(path, machine, folder):
     out = folder / f"{path.suffix[1:]}.scores.parquet"
     dkernel.score(machine, str(path), str(out), exclude=["y"], write=["score", "set"], overwrite=True)
+    return read_scores(out)
+
+
+def scores_of_source(source, machine, folder):
+    out = folder / "source.scores.parquet"
+    dkernel.score(machine, source, str(out), write=["score", "set"], overwrite=True)
+    return read_scores(out)
+
+
+def read_scores(out):
     return pq.read_table(out).to_pandas().to_numpy(np.float64)
 
 
@@ -486,6 +497,8 @@ class NewRows:
         return self._rewrite("train", self.train, "--label", "y", *words, "--baselines", "off", "--eval-set", path)
 
     def predict(self, X, y=None):  # noqa: ARG002
+        if isinstance(X, Source):
+            return scores_of_source(X, self.machine, self.folder).tobytes()
         return scores_of(X, self.machine).tobytes()
 
     def predict_file(self, path):
@@ -525,7 +538,7 @@ def test_new_rows_are_used_alike_by_any_door_or_refused(tmp_path_factory, use, s
     doors |= {path.suffix: lambda path=path: by_file(path) for path in files}
     with suppress(DKernelError):  # a source is opened by what its rows say, and read by what the model says
         source = dkernel.open_source(files[0], label="y")
-        doors |= {"source": lambda: in_python(source)} if use in ("update", "judge") else {}
+        doors |= {"source": lambda: in_python(source)} if use in ("update", "judge", "predict") else {}
     odd, first = find_odd({name: outcome_of(use, in_words=False) for name, use in doors.items()})
     assert not odd, first
 

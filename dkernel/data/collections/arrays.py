@@ -110,12 +110,17 @@ def from_arrays(
             formats=parse_formats(formats),
         )
         rows, encoding, notes, parts = collect_refusals(partial(_encode, rows, names, request))
+
+    def reopen(**changed: Any) -> Source:
+        return from_arrays(**again | {"holes": holes} | changed)
+
     settled = objects or asked != "auto" or isinstance(columns, RangeNames) or hasattr(rows.X, "tocsr")
     wide = {} if settled else _wide_columns(rows.X, names, encoding)
     return replace(
         rows.source(Layout(names or (), dtype, objects), encoding, parts),
         wide=wide,
-        in_dtype=(lambda dtype: from_arrays(**again | {"dtype": dtype, "holes": holes})) if wide else None,
+        in_dtype=(lambda dtype: reopen(dtype=dtype)) if wide else None,
+        reopen=reopen,
         label=None if y is None else find_name(y, "label"),
         weight=None if weight is None else find_name(weight, "weight"),
         targets=targets_in(y),
