@@ -1,10 +1,32 @@
-"""Interface of checkpoints; this base class stores nothing."""
+"""Interface of checkpoints, and of the states of solvers that they keep; the base class stores nothing."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class State:
+    """State of a solver; a checkpoint holds the fields of a subclass that is `stored`.
+
+    Parameters
+    ----------
+    history : lines of the rounds and judgements so far
+    steps : number of steps that are stored in the journal and reported
+    ended : True if a callback has stopped the solver
+    """
+
+    history: tuple[dict[str, Any], ...] = ()
+    steps: int = 0
+    ended: bool = False
+
+    @property
+    def done(self) -> int:
+        """Rounds done of the pass that runs, 0 at its ends and for solvers without rounds."""
+        return 0
 
 
 class Journal:
@@ -40,7 +62,7 @@ class Journal:
         """The last stored state of a solver, or None; `where` describes it in words."""
         return None
 
-    def save_state(self, name: str, state: Any) -> None:
+    def save_state(self, name: str, state: State) -> None:
         """Take note of the state that a solver has reached; every few states one is stored."""
 
     @contextmanager
@@ -80,7 +102,7 @@ class JournalPart(Journal):
     def last_state(self, name: str, where: Callable[[Any], str]) -> Any:
         return self.whole.last_state(f"{self.name}-{name}", where)
 
-    def save_state(self, name: str, state: Any) -> None:
+    def save_state(self, name: str, state: State) -> None:
         self.whole.save_state(f"{self.name}-{name}", state)
 
     def save_on_error(self) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from dkernel.model.journal import Journal
+from dkernel.model.journal import Journal, State
 from dkernel.model.serialization import stored
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.tiling import PIECE_ROWS
@@ -58,27 +58,6 @@ class SolverResult:
     tried: Mapping[str, float] = field(default_factory=dict)
     left_out: dict[str, Any] | None = None
     unfinished: Mapping[float, F64] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class State:
-    """State of a solver; a checkpoint holds the fields of a subclass that is `stored`.
-
-    Parameters
-    ----------
-    history : lines of the rounds and judgements so far
-    steps : number of steps that are stored in the journal and reported
-    ended : True if a callback has stopped the solver
-    """
-
-    history: tuple[dict[str, Any], ...] = ()
-    steps: int = 0
-    ended: bool = False
-
-    @property
-    def done(self) -> int:
-        """Rounds done of the pass that runs, 0 at its ends and for solvers without rounds."""
-        return 0
 
 
 @stored("OneStepState")

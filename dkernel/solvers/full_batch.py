@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from dkernel.model.journal import State
 from dkernel.model.serialization import stored
 from dkernel.numerics.array_types import F64
 from dkernel.solvers.alpha_path import AlphaPath
 from dkernel.solvers.batch_methods import LBFGS, PCG, Batch, BatchState, batch_solver
-from dkernel.solvers.driver import Solver, SolverResult, State, best_of_alphas
+from dkernel.solvers.driver import Solver, SolverResult, best_of_alphas
 from dkernel.solvers.fit_problem import FitProblem
 from dkernel.solvers.objective import Gradient, GradientSum
 from dkernel.solvers.sgd_round import expand_coefficients, mean_gradient

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from dkernel.model.journal import State
 from dkernel.model.serialization import stored
 from dkernel.numerics.array_types import F64
 from dkernel.solvers.covariance import needs_sketch
-from dkernel.solvers.driver import Solver, SolverResult, State
+from dkernel.solvers.driver import Solver, SolverResult
 from dkernel.solvers.fit_problem import FitProblem
 from dkernel.solvers.objective import GradientSum, LossSums
 from dkernel.solvers.sgd_round import SGD, SGDHeads, SGDState

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from dkernel.data.source import Source
 from dkernel.data.store import FolderStore, Store, open_store
@@ -36,7 +36,7 @@ from dkernel.errors import (
     ModelFileError,
     RecipeError,
 )
-from dkernel.model.journal import Journal
+from dkernel.model.journal import Journal, State
 from dkernel.model.recipe import Recipe
 from dkernel.model.serialization import decode_value, encode_value
 from dkernel.model.tensor_file import open_tensors, read_document, read_tensors, write_tensors
@@ -44,9 +44,6 @@ from dkernel.numerics.fused import processor
 from dkernel.numerics.resource_limits import format_bytes
 from dkernel.numerics.sparse_rows import named
 from dkernel.streaming.execution.versions import versions
-
-if TYPE_CHECKING:  # the options of the command open a checkpoint, and need no solver
-    from dkernel.solvers.driver import State
 
 T = TypeVar("T")
 
@@ -216,7 +213,7 @@ class FolderJournal(Journal):
         self._write(_part(name, self._parts[name]), value)
         self._parts[name] += 1
 
-    def last_state(self, name: str, where: Callable[[Any], str]) -> "State | None":
+    def last_state(self, name: str, where: Callable[[Any], str]) -> State | None:
         self._state, self._saved = None, []
         for file in reversed(_files(self.store, f"{name}-{8 * '[0-9]'}")):
             step = file.removeprefix(_BEGIN).removesuffix(_END)
@@ -228,7 +225,7 @@ class FolderJournal(Journal):
                 return state
         return None
 
-    def save_state(self, name: str, state: "State") -> None:
+    def save_state(self, name: str, state: State) -> None:
         self._state = name, state
         if state.done % EVERY == 0:
             self._save(name, state)
@@ -251,7 +248,7 @@ class FolderJournal(Journal):
     def tidy(self) -> None:
         self._remove("*", but=["result"])
 
-    def _save(self, name: str, state: "State") -> None:
+    def _save(self, name: str, state: State) -> None:
         file = _step(name, state.steps)
         self._write(file, state)
         self._saved = [*self._saved[-1:], file]

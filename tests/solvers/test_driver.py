@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from dkernel.model import serialization, solver_table
+from dkernel.model.journal import State
 from dkernel.model.parameters import PARAMETERS
 from dkernel.model.recipe import Recipe
 from dkernel.model.serialization import stored
 from dkernel.model.solver_table import SolverEntry
 from dkernel.solvers.catalogue import SOLVER_CLASSES
-from dkernel.solvers.driver import Solver, SolverResult, State
+from dkernel.solvers.driver import Solver, SolverResult
 from dkernel.solvers.objective import Gradient
 from dkernel.solvers.sgd_round import expand_coefficients, mean_gradient
 from dkernel.streaming.execution.local import SerialExecutor

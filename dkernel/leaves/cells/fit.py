@@ -14,9 +14,9 @@ from dkernel.leaves.cells.cells import Cell, CellSettings, fit_cell, pack_cells,
 from dkernel.leaves.cells.partition import CellTree, Visit, grow
 from dkernel.leaves.cells.rows import CellRun, SortedRows, rows_of_cell
 from dkernel.losses.losses import Loss
-from dkernel.model.journal import Journal
+from dkernel.model.journal import Journal, State
 from dkernel.numerics.array_types import F32, F64
-from dkernel.solvers.driver import State, StateMachine, solve
+from dkernel.solvers.driver import StateMachine, solve
 from dkernel.streaming.execution.base import Call, Executor, Handle
 from dkernel.training.holdout_losses import judge_rows
 from dkernel.training.residual import Residual, ResidualRows

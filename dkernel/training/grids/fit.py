@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.losses.smoothing import SmoothedLoss, window_widths
-from dkernel.model.journal import Journal
+from dkernel.model.journal import Journal, State
 from dkernel.model.local.binning import Binning, add_sums
 from dkernel.model.local.grid_machine import GridMachine, GridSettings, pack_tables, unpack_tables
 from dkernel.model.local.grids import COUNT_BITS, FixedPoint, Tables, code_bits, group_size, learn_group, unpack_sums
 from dkernel.model.local.inputs import GridInputs
 from dkernel.numerics.array_types import F32
-from dkernel.solvers.driver import State, StateMachine, solve
+from dkernel.solvers.driver import StateMachine, solve
 from dkernel.solvers.objective import Coefficients, Objective, count_correct
 from dkernel.streaming.execution import process_cache
 from dkernel.streaming.execution.base import Handle
