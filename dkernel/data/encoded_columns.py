@@ -212,7 +212,7 @@ def read_as(source: Source, columns: Sequence[str], encoding: Encoding | None, d
     if source.layout.numeric:
         encoding = encoding or Encoding.of_numbers(columns)
     if source.objects or (source.reading == encoding and source.dtype == dtype):
-        return source
+        return replace(source, in_dtype=None)
     if source.reopen is None:
         raise DataError("The source makes other inputs of its columns than the training: open it with open_source.")
     return source.reopen(dtype=dtype, **reading_arguments(encoding))

@@ -515,32 +515,68 @@ class NewRows:
         return describe(dkernel.load(self.folder / "u"))
 
 
-@pytest.mark.parametrize("scale", ["standard", "none"])
-@pytest.mark.parametrize("use", ["update", "conformalize", "judge", "evaluate", "predict"])
-@examples(8)
-@given(data=st.data())
-def test_new_rows_are_used_alike_by_any_door_or_refused(tmp_path_factory, use, scale, data):
-    """Types of the training and of the new rows are the same or others; their values begin later."""
-    kind = data.draw(NAMES)
-    other = data.draw(st.sampled_from([kind, data.draw(NAMES)]))
-    table, _ = make_table({"c": (kind, data.draw(GAPS))}, data.draw(SEEDS))
-    new, shows = make_table({"c": (other, data.draw(GAPS))}, data.draw(SEEDS), lowest=data.draw(st.integers(0, 10)))
+USES = ["update", "conformalize", "judge", "evaluate", "predict"]
+
+
+def find_odd_doors(tmp_path_factory, use, train, new, scale="standard"):
+    """The doors at which rows are used as by no frame, of a model that was fitted to others; each (type, gaps, seed).
+
+    The values of the new rows may begin later.
+    """
+    table, _ = make_table({"c": train[:2]}, train[2])
+    new, shows = make_table({"c": new[:2]}, new[2], lowest=new[3])
     folder = tmp_path_factory.mktemp("uses")
-    train = write_parquet(table, tmp_path_factory.mktemp("train"))
+    path = write_parquet(table, tmp_path_factory.mktemp("train"))
     try:
-        machine = fit_file(train, scale=scale)
+        machine = fit_file(path, scale=scale)
     except DKernelError:
-        return
+        return {}, None
     dkernel.save(machine, folder / "m")
-    rows, files = NewRows(folder, train, scale, machine), write_files(new, shows, folder)
+    rows, files = NewRows(folder, path, scale, machine), write_files(new, shows, folder)
     in_python, by_file = getattr(rows, use), getattr(rows, f"{use}_file")
     doors = {make.__name__: lambda make=make: in_python(*give_frame(make(new))) for make in FRAMES}
     doors |= {path.suffix: lambda path=path: by_file(path) for path in files}
     with suppress(DKernelError):  # a source is opened by what its rows say, and read by what the model says
         source = dkernel.open_source(files[0], label="y")
         doors |= {"source": lambda: in_python(source)} if use in ("update", "judge", "predict") else {}
-    odd, first = find_odd({name: outcome_of(use, in_words=False) for name, use in doors.items()})
+    return find_odd({name: outcome_of(use, in_words=False) for name, use in doors.items()})
+
+
+@pytest.mark.parametrize("scale", ["standard", "none"])
+@pytest.mark.parametrize("use", USES)
+@examples(8)
+@given(data=st.data())
+def test_new_rows_are_used_alike_by_any_door_or_refused(tmp_path_factory, use, scale, data):
+    """Types of the training and of the new rows are the same or others; their values begin later."""
+    kind = data.draw(NAMES)
+    other = data.draw(st.sampled_from([kind, data.draw(NAMES)]))
+    train = kind, data.draw(GAPS), data.draw(SEEDS)
+    new = other, data.draw(GAPS), data.draw(SEEDS), data.draw(st.integers(0, 10))
+    odd, first = find_odd_doors(tmp_path_factory, use, train, new, scale)
     assert not odd, first
+
+
+FOUND = [
+    ("update", "uint64", 0, "uint64", 0.2),
+    ("predict", "int64", 0, "category of numbers", 0),
+    ("predict", "bool", 0.2, "view", 0.2),
+    ("judge", "bool", 0, "uint64", 0),
+]
+
+
+@pytest.mark.parametrize(("use", "kind", "gaps", "other", "new_gaps"), FOUND)
+def test_pairs_of_types_that_were_once_used_otherwise(tmp_path_factory, use, kind, gaps, other, new_gaps):
+    odd, first = find_odd_doors(tmp_path_factory, use, (kind, gaps, 1), (other, new_gaps, 2, 0))
+    assert not odd, first
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("kind", sorted(TYPES))
+def test_each_type_after_each_other_is_used_alike_by_any_door(tmp_path_factory, use, kind):
+    gaps = 0.2 * (USES.index(use) % 2)
+    found = {o: find_odd_doors(tmp_path_factory, use, (kind, gaps, 1), (o, gaps, 2, 0)) for o in sorted(TYPES)}
+    assert {other: odd for other, (odd, _) in found.items() if odd} == {}
 
 
 def inputs_of(source):

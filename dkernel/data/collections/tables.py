@@ -299,7 +299,7 @@ def column_kinds(
     dtypes = column_dtypes(X)
     types = {dtype: arrow_type(dtype) for dtype in set(dtypes)}
     coded = {dtype for dtype, kind in types.items() if kind is not None and pa.types.is_dictionary(kind)}
-    kind_of = {dtype: TEXT if dtype in coded else type_of_dtype(dtype) for dtype in types}
+    kind_of = {dtype: type_of_dtype(dtype) for dtype in types}
     kinds = dict(zip(columns, map(kind_of.__getitem__, dtypes), strict=True))
     stored = frozenset(name for name, dtype in zip(columns, dtypes, strict=True) if dtype in coded)
     objects = {name: j for j, (name, kind) in enumerate(kinds.items()) if kind == UNTYPED}
@@ -370,7 +370,8 @@ def _in_kind(array: pa.Array, name: str, kind: str, form: str = "", typed: bool 
     if as_times or (found == TEXT and is_number_format(form)):
         return values_of_texts(array, name, "row {} of X".format, form or kind)
     if array.null_count < len(array):
-        value, there = array.drop_null()[0].as_py(), "numbers" if kind == "number" else name_type(kind)
+        value = next(each.as_py() for each in array if each.is_valid)
+        there = "numbers" if kind == "number" else name_type(kind)
         raise DataError(
             f"Column {name!r} of X holds {value!r}, where other rows or the training have {there}: give all its values "
             "one type."
