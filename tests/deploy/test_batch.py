@@ -1,7 +1,4 @@
-"""Slurm and PBS: scripts that parse; jobs that run, are stopped and go on, by stand-ins that start real processes.
-
-`test_slurm.py` does the same with a real Slurm of one node.
-"""
+"""Slurm and PBS: scripts that parse; jobs that run, are stopped and go on, by stand-ins that start real processes."""
 
 import os
 import re
