@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -116,13 +117,6 @@ def test_a_single_object_is_that_of_a_disk(store, model):
     assert "another job" in group.log("other")
 
 
-@pytest.mark.parametrize(("data", "out"), [("new", "s3://nowhere/scores"), (f"{BUCKET}/none", f"{BUCKET}/x")])
-def test_no_bucket_and_no_data_are_said(store, model, data, out):
-    assert model
-    score(store[0], "refused", data, out, expect=65)
-    assert "Traceback" not in store[0].log("refused")
-
-
 def found_in(system, folder):
     system.invalidate_cache()
     return [path.rsplit("/", 1)[1] for path in system.find(f"bucket/{folder}")]
@@ -157,19 +151,22 @@ def test_a_killed_job_of_urls_goes_on_to_the_same_bytes(store, stop):
     assert list(group.folder.glob("s3*")) == []
 
 
-def test_what_cannot_be_had_is_said_in_the_first_second(store):
-    group, _ = store
-    command = ["dkernel", "train", f"{BUCKET}/train", "--label", "label", *RECIPE]
-    for name, options in {
-        "no-bucket": ["--out", "s3://nowhere/model"],
-        "no-bucket-of-progress": ["--out", f"{BUCKET}/m", "--checkpoint", "s3://nowhere/progress"],
-        "no-bucket-of-record": ["--out", f"{BUCKET}/m", "--record", "s3://nowhere/run.json"],
-    }.items():
-        group.run(name, [*command, *options], expect=65)
-        assert "s3://nowhere" in group.log(name)
-        assert "there is no such bucket" in group.log(name)
-        assert "Traceback" not in group.log(name)
-    nobody = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "")
-    nobody |= {"AWS_EC2_METADATA_DISABLED": "true", "HOME": str(group.folder)}
-    group.run("nobody", [*command, "--out", f"{BUCKET}/m"], expect=65, env=nobody)
-    assert "credentials" in group.log("nobody")
+NOBODY = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "") | {"AWS_EC2_METADATA_DISABLED": "true"}
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "env", "said"),
+    [
+        ("train", f"--out {BUCKET}/m --checkpoint s3://nowhere/progress", {}, "s3://nowhere.*there is no such bucket"),
+        ("train", f"--out {BUCKET}/m --record s3://nowhere/run.json", {}, "s3://nowhere.*there is no such bucket"),
+        ("none", f"--out {BUCKET}/m", {}, f"{BUCKET}/none"),
+        ("train", f"--out {BUCKET}/m", NOBODY, "credentials"),
+    ],
+    ids=["no bucket of progress", "no bucket of a record", "no data", "no credentials"],
+)
+def test_what_cannot_be_had_is_said_before_the_work(store, data, options, env, said, request):
+    group, name = store[0], f"refused-{request.node.callspec.id}"
+    command = ["dkernel", "train", f"{BUCKET}/{data}", "--label", "label", *RECIPE, *options.split()]
+    group.run(name, command, expect=65, env=env | {"HOME": str(group.folder)})
+    assert re.search(said, group.log(name))
+    assert "Traceback" not in group.log(name)

@@ -96,14 +96,8 @@ def credentials(folder, ca=None):
 def test_with_certificates_it_trains_to_the_same_bytes(secure, certs):
     assert secure.address.startswith("tls://")
     by_options = train(secure, "options", secure.address, *credentials(certs / "ours"))
-    assert by_options.read_bytes() == secure.group.alone()
-
-
-@pytest.mark.cluster
-@pytest.mark.slow
-def test_dask_s_own_settings_do_as_well(secure):
     by_config = train(secure, "config", secure.address, env={"DASK_CONFIG": str(secure.folder / "config")})
-    assert by_config.read_bytes() == secure.group.alone()
+    assert by_options.read_bytes() == by_config.read_bytes() == secure.group.alone()
 
 
 @pytest.mark.cluster
