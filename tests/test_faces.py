@@ -1,11 +1,16 @@
 """What a fit can be asked for, in Python and by the command: the same bytes of model, the same refusals."""
 
+import inspect
+from shlex import quote
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import dkernel
-from tests.faces import Command, Python
+from dkernel.errors import DKernelError
+from dkernel.model.recipe import Recipe
+from tests.faces import OPTIONS, Command, Python
 
 FIXED = {"kernel": "gaussian", "gamma": 0.5, "metric": "identity", "n_components": 32, "alpha": 1e-4}
 STEPS = FIXED | {"solver": "psgd"}  # so few rows are solved exactly otherwise
@@ -105,3 +110,71 @@ def test_both_refuse_it(asked, face):
     words, label, settings, *more = REFUSED[asked]
     rows = table().assign(**dict(*more)).drop(columns="price" if label == "y" else "y")
     face.refuses(words, rows, label, **settings)
+
+
+# A parameter of a recipe, a value that means nothing, and words of the answer
+NO_VALUES = [
+    ("task", "classification", "Did you mean 'classify'? Possible: auto | classify | regress."),
+    ("loss", "hing", "Did you mean 'hinge'?"),
+    ("loss", "log_loss", "Did you mean 'logistic'?"),
+    ("loss", "mse", "Did you mean 'squared'?"),
+    ("loss", "squared_error", "Did you mean 'squared'?"),
+    ("loss", None, "squared_hinge | hinge"),
+    ("features", "rff", "Did you mean 'fourier'?"),
+    ("landmarks", "random", "Did you mean 'uniform'?"),
+    ("kernel", "Gausian(gamma=1)", "There is no kernel 'Gausian' (in 'Gausian(gamma=1)')"),
+    ("kernel", "laplace", "Did you mean 'laplacian'?"),
+    ("gamma", "medan", "Did you mean 'median'? Possible: auto | median | scale | a finite number above 0."),
+    ("gamma", 0, "above 0"),
+    ("gamma", np.nan, "above 0"),
+    ("gamma", True, "above 0"),
+    ("alpha", -1.0, "at least 0"),
+    ("alpha", "much", "at least 0"),
+    ("alpha", "C=0", "C=NUMBER above 0"),
+    ("alpha", np.inf, "finite"),
+    ("alpha", 10**400, "finite"),
+    ("n_components", 0, "Possible: auto | a whole number of at least 1."),
+    ("n_components", 10.5, "whole number"),
+    ("n_components", True, "whole number"),
+    ("passes", 0, "at least 1"),
+    ("rounds", -3, "at least 1"),
+    ("holdout", 1.0, "less than 1"),
+    ("holdout", "a", "less than 1"),
+    ("seed", -1, "at least 0"),
+    ("dtype", "float16", "float32 | float64"),
+    ("class_weight", "balance", "Did you mean 'balanced'?"),
+    ("class_weight", {}, "class_weight={}"),
+    ("class_weight", {"a": -1}, "class_weight['a']=-1"),
+    ("class_weight", [["a"]], "class_weight"),
+    ("positive", np.nan, "a string"),
+    ("positive", [1], "a string"),
+    ("effort", "much", "low | normal | high"),
+    ("local", "gridz", "Did you mean 'grids'?"),
+    ("local", "auto(n=1)", "is not valid"),
+    ("local", "grids(64)", "Settings look like 'grids"),
+    ("local", "grids(n_grids=open(x))", "Settings look like"),
+    ("local", "grids(n_grid=64)", "has no setting 'n_grid'. Did you mean 'n_grids'?"),
+    ("local", "grids(n_grids=0)", "n_grids=0 is not valid"),
+    ("local", dkernel.Grids, "is not valid. Possible: auto"),
+]
+PARAMETERS = inspect.signature(dkernel.KernelClassifier).parameters
+
+
+@pytest.mark.parametrize(("name", "value", "words"), NO_VALUES)
+def test_recipe_estimator_and_command_refuse_a_value_in_one_sentence(name, value, words, run_to):
+    with pytest.raises(DKernelError) as refused:
+        Recipe(**{name: value})
+    said = str(refused.value)
+    assert words in said
+    parameter = {option: parameter for parameter, option in OPTIONS.items()}.get(name, name)
+    if parameter in PARAMETERS:
+        with pytest.raises(DKernelError) as refused:
+            dkernel.KernelClassifier(**{parameter: value}).fit([[0.0], [1.0]] * 9, [0, 1] * 9)
+        assert str(refused.value) == said.replace(f"{name}=", f"{parameter}=")
+    if isinstance(value, str | float | int) and name not in ("positive", "rounds"):  # the data's type; no option
+        option = f"--{name.replace('_', '-')}"
+        told = run_to("train", "x.csv", "--label", "y", "--out", "m", option, value, code=2)
+        said = said.replace(f"{name}={value!r}", f"{option} {quote(str(value))}").replace(
+            "local='grids'", "--local grids"
+        )
+        assert told.stderr == f"dkernel train: {said}\n"

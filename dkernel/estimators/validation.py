@@ -21,10 +21,12 @@ from dkernel.data.opening import open_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals
+from dkernel.estimators.parameters import DOCUMENTED
 from dkernel.kernels import parse
 from dkernel.model.parameters import PARAMETERS
 from dkernel.model.recipe import GIVEN
 from dkernel.numerics.sparse_rows import RangeNames
+from dkernel.model.recipe_checks import whole
 
 
 def check_table(
@@ -301,10 +303,8 @@ def draw_seed(random_state: Any) -> int:
     >>> draw_seed(None), draw_seed(7)
     (0, 7)
     """
-    if random_state is None:
-        return 0
-    if isinstance(random_state, int | np.integer):
-        return int(random_state)
+    if random_state is None or isinstance(random_state, int | np.integer):
+        return whole(0)(DOCUMENTED["random_state"], random_state or 0)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31))
     with refusals():

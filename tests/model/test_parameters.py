@@ -97,24 +97,6 @@ def test_equal_settings_are_equal_recipes(spellings, text):
     assert Recipe.from_dict(recipes[0].to_dict()) == recipes[0] == pickle.loads(pickle.dumps(recipes[0]))
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        ("gridz", "local='gridz' is not valid. Did you mean 'grids'?"),
-        ("auto(n=1)", "local='auto"),
-        ("grids(64)", "Settings look like 'grids"),
-        ("grids(n_grids=open('x'))", "Settings look like"),
-        ("cells(row=64)", "has no setting 'row'. Did you mean 'rows'?"),
-        (Cells(rows=3), r"local='cells\(rows=3\)': rows=3 is not valid"),
-        (Grids, "is not valid. Possible: auto"),
-    ],
-    ids=str,
-)
-def test_settings_that_mean_nothing_are_refused(value, words):
-    with pytest.raises(RecipeError, match=words):
-        Recipe(local=value)
-
-
 def test_settings_are_parameters_of_the_estimator():
     machine = KernelClassifier(local=Grids(n_grids=64))
     assert machine.get_params()["local__n_grids"] == 64

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from dkernel.errors import DKernelError, RecipeError
+from dkernel.errors import RecipeError
 from dkernel.model.parameters import PARAMETERS
 from dkernel.model.recipe import Recipe
 
@@ -79,36 +79,6 @@ def test_cannot_be_changed_and_replace_makes_a_new_one():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        (
-            {"task": "classification"},
-            ["task='classification'", "Did you mean 'classify'?", "auto | classify"],
-        ),
-        ({"loss": "hing"}, ["loss='hing'", "Did you mean 'hinge'?"]),
-        ({"loss": None}, ["loss=None", "squared_hinge | hinge"]),
-        ({"features": "rff"}, ["features='rff'", "nystrom | random"]),
-        ({"gamma": "medan"}, ["Did you mean 'median'?", "above 0"]),
-        ({"gamma": 0}, ["gamma=0", "above 0"]),
-        ({"gamma": float("nan")}, ["gamma=nan"]),
-        ({"gamma": True}, ["gamma=True"]),
-        ({"alpha": -1.0}, ["alpha=-1.0", "at least 0"]),
-        ({"alpha": "C=0"}, ["alpha='C=0'", "C=NUMBER above 0"]),
-        ({"alpha": float("inf")}, ["alpha=inf"]),
-        ({"alpha": 10**400}, ["alpha=1000", "finite"]),
-        ({"n_components": 0}, ["n_components=0", "auto | a whole number of at least 1"]),
-        ({"n_components": 10.5}, ["n_components=10.5"]),
-        ({"n_components": True}, ["n_components=True"]),
-        ({"passes": 0}, ["passes=0", "at least 1"]),
-        ({"rounds": -3}, ["rounds=-3"]),
-        ({"holdout": 1.0}, ["holdout=1.0", "less than 1"]),
-        ({"holdout": "a"}, ["holdout='a'"]),
-        ({"seed": -1}, ["seed=-1"]),
-        ({"dtype": "float16"}, ["float32 | float64"]),
-        ({"class_weight": "balance"}, ["Did you mean 'balanced'?"]),
-        ({"class_weight": {}}, ["class_weight={}"]),
-        ({"class_weight": {"a": -1}}, ["class_weight['a']=-1"]),
-        ({"class_weight": [["a"]]}, ["class_weight"]),
-        ({"positive": float("nan")}, ["positive=nan"]),
-        ({"positive": [1]}, ["positive=[1]"]),
         ({"task": "regress", "loss": "hinge"}, ["loss='hinge'", "Use loss='squared'"]),
         ({"task": "regress", "loss": "squared", "positive": 1}, ["positive=1", "task='classify'"]),
         ({"task": "regress", "loss": "squared", "class_weight": "balanced"}, ["class_weight='balanced'"]),
@@ -119,11 +89,6 @@ def test_refuses_what_means_nothing(changes, words):
         Recipe(**changes)
     for word in words:
         assert word in str(caught.value)
-
-
-def test_refuses_what_is_no_kernel():
-    with pytest.raises(DKernelError, match="Gausian"):
-        Recipe(kernel="Gausian(gamma=1)")
 
 
 @pytest.mark.parametrize("make", [Recipe().replace, lambda **c: Recipe.from_dict({**Recipe().to_dict(), **c})])
