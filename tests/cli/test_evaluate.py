@@ -13,11 +13,3 @@ def test_figures_of_a_classifier(run_to, model, data):
     assert found["accuracy"] + found["error"] == pytest.approx(1)
     assert 0.8 < found["accuracy"] <= 1
     assert 0.8 < found["auc"] <= 1
-
-
-def test_for_people_and_by_the_label_of_the_training(run_to, model, data):
-    result = run_to("evaluate", model, data / "test.parquet", "--allow-extra", "--progress", "none")
-    assert "accuracy" in result.stdout
-    assert "log_loss" in result.stdout  # the scores of the fit are calibrated
-    assert [line.split()[0] for line in result.stdout.splitlines()[-3:]] == ["class", "'in'", "'out'"]
-    assert result.stderr == ""

@@ -21,8 +21,6 @@ from dkernel import (
     KernelRegressor,
     NystromFeatures,
     OneClassSVM,
-    Tuner,
-    open_source,
 )
 from dkernel.errors import DataError, DKernelWarning
 from tests.combinations import every_two
@@ -118,14 +116,6 @@ def test_blocks_that_come_one_by_one_and_sources():
     assert machine.score(X, y) > 0.9
 
 
-def test_a_printed_config_is_as_good(run_to, tmp_path):
-    path = written(tmp_path, "parquet", 1e9)
-    text = run_to("train", path, *OPTIONS, "--out", tmp_path / "m", "--quiet", "--print-config").stdout
-    (tmp_path / "c.toml").write_text(text)
-    run_to("train", "--config", tmp_path / "c.toml")
-    assert json.loads(run_to("show", tmp_path / "m", "--json").stdout)["recipe"]["dtype"] == "float64"
-
-
 @pytest.mark.parametrize("features", ["nystrom", "fourier"])
 @pytest.mark.parametrize(
     "machine",
@@ -213,20 +203,6 @@ def test_transformers_have_the_gamma_and_the_kernel_of_float64(kind, gamma):
     phi = machine.transform(far)
     phi = phi.toarray() if hasattr(phi, "toarray") else phi
     np.testing.assert_allclose(phi @ phi.T, exact(near, gamma=machine.kernel_.gamma), atol=atol)
-
-
-def test_the_tuner_too():
-    X, y = rows(1e9)
-    tuner = Tuner(KernelClassifier("gaussian", n_components=64, random_state=0), {"alpha": [1e-6, 1e-4]})
-    assert tuner.fit(X, y).score(X, y) > 0.95
-
-
-def test_a_source_opened_by_its_rows(tmp_path):
-    source = open_source(written(tmp_path, "parquet", 1e9), label="y")
-    X, y = rows(1e9)
-    machine = KernelClassifier("gaussian", n_components=128, random_state=0).fit(source)
-    assert machine.model_.recipe.dtype == "float64"
-    assert machine.score(pd.DataFrame(X, columns=["a", "b", "c"]), y.astype(int)) > 0.9
 
 
 def dtype_of_a_fit(X, **columns):

@@ -28,17 +28,6 @@ def read(path: object, **options: object) -> np.ndarray:
     return open_source(path, **options).X.compute(scheduler="sync")
 
 
-def test_a_file_changed_or_gone_after_opening(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", X)
-    source = open_source(tmp_path / "a.npy")
-    os.utime(tmp_path / "a.npy", ns=(1, 1))
-    with pytest.raises(DataError, match=r"a\.npy: the file changed"):
-        source.units[0].task.compute(scheduler="sync")
-    (tmp_path / "a.npy").unlink()
-    with pytest.raises(DataError, match=r"a\.npy: the file is gone"):
-        source.units[0].task.compute(scheduler="sync")
-
-
 def test_the_original_of_a_scratch_copy_is_watched(tmp_path: Path) -> None:
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"x,y\n1,2\n"))
     source = open_source(tmp_path / "a.csv.gz", scratch=tmp_path / "scratch")
@@ -49,31 +38,6 @@ def test_the_original_of_a_scratch_copy_is_watched(tmp_path: Path) -> None:
     os.utime(tmp_path / "a.csv.gz", ns=(1, 1))
     with pytest.raises(DataError, match=r"a\.csv\.gz: the file changed"):
         source.units[0].task.compute(scheduler="sync")
-
-
-def test_missing_label_offers_the_nearest_name(tmp_path: Path) -> None:
-    path = frame(tmp_path / "a.parquet", x=[1.0], label=[1])
-    with pytest.raises(DataError, match=r"a\.parquet has no column 'lable'.*Did you mean 'label'"):
-        open_source(path, label="lable")
-    for option in ("exclude", "keep"):
-        with pytest.raises(DataError, match=rf"'z', named by {option}"):
-            open_source(path, **{option: ["z"]})
-    with pytest.raises(DataError, match="'w', named by weight"):
-        open_source(path, weight="w")
-
-
-def test_text_among_the_features(tmp_path: Path) -> None:
-    path = frame(tmp_path / "a.parquet", x=[1.0], name=["n"])
-    with pytest.raises(DataError, match=r"a\.parquet, column 'name': it holds text.*--exclude name"):
-        open_source(path, categorical="none")
-    assert open_source(path, keep=["name"]).columns == ("x",)
-
-
-@pytest.mark.parametrize("label", [None, "x"])
-def test_a_null_names_the_row_of_the_file(tmp_path: Path, label: str | None) -> None:
-    path = frame(tmp_path / "a.parquet", x=[*range(7), None], y=range(8))
-    with pytest.raises(DataError, match=r"a\.parquet, row 8, column 'x'"):
-        read(path, label=label)
 
 
 def test_a_null_inside_a_dictionary() -> None:
@@ -94,40 +58,27 @@ def test_other_types_of_numbers(tmp_path: Path) -> None:
     assert read(path).tolist() == [[1, 1.5, 1], [2, 2.5, 0]]
 
 
-def test_several_files_need_the_same_columns_in_any_order(tmp_path: Path) -> None:
+def test_several_files_have_their_columns_in_any_order(tmp_path: Path) -> None:
     frame(tmp_path / "p.2.parquet", x=[1.0], y=[2.0])
     frame(tmp_path / "p.10.parquet", y=[4.0], x=[3.0])
     assert read(tmp_path).tolist() == [[1, 2], [3, 4]]
-    frame(tmp_path / "p.11.parquet", x=[1.0], z=[2.0])
-    with pytest.raises(DataError, match=r"p\.11\.parquet lacks 'y' and has 'z' besides, compared with .*p\.2\.parquet"):
-        open_source(tmp_path)
 
 
 def test_label_types_of_several_files(tmp_path: Path) -> None:
     frame(tmp_path / "1.parquet", x=[1.0], y=pa.array([1], pa.int8()))
     frame(tmp_path / "2.parquet", x=[1.0], y=pa.array([1], pa.int64()))
     assert open_source(tmp_path, label="y").label_kind == "int"
-    frame(tmp_path / "3.parquet", x=[1.0], y=["one"])
-    with pytest.raises(DataError, match=r"'y' holds .* in .*\.parquet but .* in .*\.parquet"):
-        open_source(tmp_path, label="y")
 
 
 def test_files_without_rows(tmp_path: Path) -> None:
     frame(tmp_path / "1.parquet", x=pa.array([], pa.float64()))
-    with pytest.raises(DataError, match="no rows"):
-        open_source(tmp_path)
     frame(tmp_path / "2.parquet", x=[1.0, 2.0])
-    source = open_source(tmp_path)
-    assert source.chunk_rows == (2,)
+    assert open_source(tmp_path).chunk_rows == (2,)
 
 
 def test_columns_of_a_model(tmp_path: Path) -> None:
     path = frame(tmp_path / "a.parquet", b=[1.0], a=[2.0], id=["k"], label=[1])
     assert read(path, columns=["a", "b"], keep=["id"], label="label").tolist() == [[2, 1]]
-    with pytest.raises(DataError, match=r"lacks the columns 'c', 'd' that the model needs"):
-        open_source(path, columns=["a", "c", "d"])
-    with pytest.raises(DataError, match=r"has the columns 'id', 'label' that the model does not know"):
-        open_source(path, columns=["a", "b"])
     assert read(path, columns=["b", "a"], allow_extra=True).tolist() == [[1, 2]]
     with pytest.raises(DataError, match="'a' is a feature"):
         open_source(path, columns=["a", "b"], label="a")
@@ -139,8 +90,6 @@ def test_roles_that_clash(tmp_path: Path) -> None:
         open_source(path, label="y", weight="y")
     with pytest.raises(DataError, match="is excluded"):
         open_source(path, label="y", exclude=["y"])
-    with pytest.raises(DataError, match="no column is left"):
-        open_source(path, label="y", exclude=["x"])
     with pytest.raises(RecipeError, match="float16"):
         open_source(path, dtype="float16")
 
