@@ -22,10 +22,7 @@ CHECKS = {
     "shared": "Use a folder that all machines share (NFS, a mounted volume) under one name, or a URL.",
     "data": "Mount the data there under the same name, or give them as a URL.",
     "disk": "Make room there, or choose another place.",
-    "spill": "Start the worker with --local-directory on a disk, or with distributed.worker.memory.spill: false.",
     "memory": "Start fewer workers there, or give each a smaller --memory-limit.",
-    "blas": "Start the worker with OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1. A run of dkernel "
-    "sets one thread by itself; what else runs there does not.",
     "clock": "Let both machines take the time from the network (chrony, systemd-timesyncd).",
     "limits": "Raise it in Dask's configuration of the process, or give the run a shorter --cluster-timeout.",
 }
@@ -118,7 +115,7 @@ def diagnose(client: Any, job: DoctorRequest, patience: float = PATIENCE) -> Dia
     apart = (CLIENT, SCHEDULER)
     workers = {name: facts for name, facts in processes.items() if name not in apart and "error" not in facts}
     findings = [*_unreachable(client, processes), *_versions(processes), *_folders(processes, job)]
-    findings += [*_disks(workers), *_memory(workers), *_speed(workers)]
+    findings += [*_disks(workers), *_memory(workers), *_clocks(workers)]
     shorter = list(_shorter(processes, patience))
     findings += _limits(shorter, patience)
     limits = {name: min(seconds for _, other, seconds in shorter if other == name) for _, name, _ in shorter}
@@ -210,16 +207,9 @@ def _folders(processes: Mapping[str, Mapping[str, Any]], job: DoctorRequest) -> 
 
 def _disks(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
     for name, facts in workers.items():
-        folder, kind = facts["local_directory"], facts["file_system"]
-        if facts["spills"] and kind in ("tmpfs", "ramfs"):
-            yield Finding("spill", name, f"the worker spills to {folder}, which is {kind}: memory, not a disk")
-        elif facts["spills"] and facts["local_free"] < LEAST_FREE:
-            yield Finding(
-                "disk",
-                name,
-                f"{format_bytes(facts['local_free'])} free for spilling in {folder}",
-                "Make room there, or start the worker with --local-directory elsewhere.",
-            )
+        if facts["spills"] and facts["local_free"] < LEAST_FREE:
+            found = f"{format_bytes(facts['local_free'])} free for spilling in {facts['local_directory']}"
+            yield Finding("disk", name, found, "Make room there, or start the worker with --local-directory elsewhere.")
 
 
 def _memory(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
@@ -231,11 +221,8 @@ def _memory(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
             yield Finding("memory", host, f"{len(mine)} workers may use {format_bytes(limits)} in all, {has}")
 
 
-def _speed(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+def _clocks(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
     for name, facts in workers.items():
-        threads = facts["blas_threads"]
-        if threads is not None and threads > 1:
-            yield Finding("blas", name, f"BLAS has {threads} threads beside {facts['threads']} worker threads")
         ahead = facts.get("clock_ahead", 0.0)
         # Certificates and the heartbeats of run records allow clocks to be two seconds apart.
         if abs(ahead) > 2.0 + facts.get("clock_unsure", 0.0):

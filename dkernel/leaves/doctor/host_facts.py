@@ -39,13 +39,11 @@ def probe(
     facts: dict[str, Any] = {
         "host": socket.gethostname(),
         "pid": os.getpid(),
-        "cores": resource_limits.cpu_limit(),
         "memory": resource_limits.memory_limit(),
         "versions": {"python": python} | {name: version(name) for name in packages},
         "scratch": None if scratch is None else try_writing(scratch),
         "missing": None if token is None or os.path.exists(token) else token,
         "unreadable": [path for path in data if not os.access(path, os.R_OK)],
-        "blas_threads": blas_threads(),
         "limits": {name: seconds(name) for name in limits},
     }
     # Dask hands over its scheduler under this name too.
@@ -57,11 +55,9 @@ def worker_facts(worker: Any) -> dict[str, Any]:
     spill = importlib.import_module("dask").config.get("distributed.worker.memory.spill", 0.7)
     local = nearest_folder(worker.local_directory)
     return {
-        "threads": worker.state.nthreads,
         "memory_limit": worker.memory_manager.memory_limit,
         "spills": spill is not False,
         "local_directory": local,
-        "file_system": file_system(local),
         "local_free": shutil.disk_usage(local).free,
     }
 
@@ -90,13 +86,6 @@ def nearest_folder(folder: str) -> str:
     return folder
 
 
-def file_system(folder: str) -> str:
-    """File system of a folder, as the operating system names it."""
-    disks = importlib.import_module("psutil").disk_partitions(all=True)
-    mine = [disk for disk in disks if os.path.join(folder, "").startswith(os.path.join(disk.mountpoint, ""))]
-    return max(mine, key=lambda disk: len(disk.mountpoint)).fstype if mine else "unknown"
-
-
 def try_writing(folder: str) -> dict[str, Any]:
     """The reason why nothing can be written there, None if it can; and the bytes that are free."""
     try:
@@ -106,14 +95,3 @@ def try_writing(folder: str) -> dict[str, Any]:
         return {"error": None, "free": shutil.disk_usage(there).free}
     except OSError as error:
         return {"error": f"{folder}: not writable ({type(error).__name__}: {error})", "free": None}
-
-
-def blas_threads() -> int | None:
-    """The most threads of a BLAS that numpy and scipy use here."""
-    try:
-        for library in ("numpy", "scipy.linalg"):
-            importlib.import_module(library)
-        pools = importlib.import_module("threadpoolctl").threadpool_info()
-    except ImportError:
-        return None
-    return max((pool["num_threads"] for pool in pools if pool["user_api"] == "blas"), default=None)

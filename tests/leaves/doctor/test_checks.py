@@ -15,8 +15,8 @@ from dkernel.leaves.doctor.host_facts import probe
 
 WORKERS = ("tcp://10.0.0.1:1", "tcp://10.0.0.2:1")
 SOUND = {
-    "host": "one", "memory": 64 * 2**30, "threads": 1, "memory_limit": 4 * 2**30, "spills": True,
-    "local_directory": "/scratch", "file_system": "ext4", "local_free": 2**40, "blas_threads": 1,
+    "host": "one", "memory": 64 * 2**30, "memory_limit": 4 * 2**30, "spills": True,
+    "local_directory": "/scratch", "local_free": 2**40,
 }  # fmt: skip
 
 
@@ -74,8 +74,6 @@ FAULTS = {
     "shared": ({"missing": "/data/.dkernel-doctor-x"}, ["/data is another folder", "share"]),
     "data": ({"unreadable": ["/data/a.csv", "/data/b.csv"]}, ["/data/a.csv and 1 more", "Mount the data"]),
     "disk": ({"local_free": 1000}, ["free for spilling in /scratch", "--local-directory"]),
-    "spill": ({"file_system": "tmpfs"}, ["/scratch, which is tmpfs", "--local-directory"]),
-    "blas": ({"blas_threads": 8}, ["8 threads beside 1", "OPENBLAS_NUM_THREADS=1"]),
     "clock": ({"ahead": 3600}, ["3,600 s ahead", "chrony"]),
     "limits": (
         {"limits": {"distributed.comm.timeouts.tcp": 20.0, "distributed.scheduler.worker-ttl": None}},

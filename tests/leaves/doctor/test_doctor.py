@@ -60,13 +60,11 @@ def test_a_broken_cluster_is_named_fault_by_fault(run, data, tmp_path):
     (tmp_path / "broken.py").write_text(BROKEN)
     worker = ["worker", "--scheduler-file", "s.json", "--no-nanny", "--nthreads", "1", "--no-dashboard"]
     sound = [*worker, "--memory-limit", "4GiB", "--local-directory", str(tmp_path), "--name", "sound"]
-    broken = [*worker, "--memory-limit", "1GiB", "--local-directory", "/dev/shm", "--preload", "broken.py"]
-    one, two = ({f"{name}_NUM_THREADS": n for name in ("OMP", "OPENBLAS", "MKL")} for n in "12")
-    two["DASK_DISTRIBUTED__WORKER__MEMORY__SPILL"] = "0.7"  # Dask's own default, whatever these tests run under
+    broken = [*worker, "--memory-limit", "1GiB", "--preload", "broken.py"]
     scheduler = ["scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", "s.json"]
     with Group(tmp_path, environment()) as group:
-        for name, words, more in (("scheduler", scheduler, {}), ("sound", sound, one), ("broken", broken, two)):
-            group.start(name, [sys.executable, "-m", "dask", *words], more)
+        for name, words in (("scheduler", scheduler), ("sound", sound), ("broken", broken)):
+            group.start(name, [sys.executable, "-m", "dask", *words])
         for name in ("sound", "broken"):
             wait_until(lambda name=name: "Starting established connection" in group.log(name), name)
         job = [data / "train.parquet", "--label", "y", "--exclude", "price,id,note"]
@@ -77,18 +75,10 @@ def test_a_broken_cluster_is_named_fault_by_fault(run, data, tmp_path):
     assert len(found["processes"]) == 4
     (bad,) = [name for name, facts in found["processes"].items() if facts["versions"]["dkernel"] == "0.0.1"]
     checks = {(finding["check"], finding["where"]) for finding in found["findings"]}
-    blas = found["processes"][bad]["blas_threads"]
-    planted = {("versions", bad), ("write", bad), ("spill", bad), ("clock", bad)}
-    assert planted | ({("blas", bad)} if blas > 1 else set()) <= checks
+    assert {("versions", bad), ("write", bad), ("clock", bad)} <= checks
     # And nothing of the sound worker but the place that nobody can write to.
     assert {check for check, where in checks if where != bad} <= {"write", "memory"}
     assert for_people.exit_code == 1
-    for words in (
-        "0.0.1 !",
-        "dkernel 0.0.1 instead of",
-        "tmpfs",
-        "7,200 s behind",
-        "--scratch /proc",
-    ):
+    for words in ("0.0.1 !", "dkernel 0.0.1 instead of", "7,200 s behind", "--scratch /proc"):
         assert words in for_people.stdout
     assert for_people.stdout.count("   -> ") == len(found["findings"])
