@@ -33,8 +33,6 @@ if TYPE_CHECKING:
         PowerSeries,
         ProductCauchy,
         RationalQuadratic,
-        SetKernel,
-        SpectrumKernel,
         Weighted,
     )
     from dkernel.kernels.parse import parse
@@ -45,6 +43,7 @@ if TYPE_CHECKING:
     from dkernel.leaves.cells.parameters import Cells
     from dkernel.leaves.explanation.explanation import Explanation, explain
     from dkernel.leaves.export.onnx import to_onnx
+    from dkernel.leaves.objects.strings_and_sets import SetKernel, SpectrumKernel
     from dkernel.leaves.transforms.binning import BinningFeatures
     from dkernel.leaves.transforms.cca import KernelCCA
     from dkernel.leaves.transforms.clustering import KernelKMeans
@@ -118,8 +117,8 @@ _NAMES = {
     "dkernel.estimators.scoring": "score",
     "dkernel.kernels": (
         "AdditiveChi2 ArcCosine Cauchy Exp Exponential FeatureMapKernel FunctionKernel Gaussian Geometric Laplacian "
-        "Linear Matern Normalized Polynomial PowerSeries ProductCauchy RationalQuadratic SetKernel SpectrumKernel "
-        "Weighted parse register"
+        "Linear Matern Normalized Polynomial PowerSeries ProductCauchy RationalQuadratic Weighted parse "
+        "register"
     ),
     "dkernel.model.local_settings": "Grids",
     "dkernel.model.model_file": "save",

@@ -24,6 +24,7 @@ class Leaf:
     commands : commands of `dkernel`, each by the module of its name
     formats : formats of files, each read by the module of its name
     maps : kinds of feature maps, each in the module of its name
+    kernels : modules of `names` whose names are kernels, known to texts of kernels
     stage : the word of a local stage, whose settings `parameters.py` has, and `stage.py` the rest, as `LOCAL_STAGE`
     """
 
@@ -32,6 +33,7 @@ class Leaf:
     commands: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     maps: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
     stage: str | None = None
 
 
@@ -48,6 +50,9 @@ LEAVES = {
     "jobs": Leaf("jobs that are given to a cluster", commands=("watch", "cancel")),
     "lakes": Leaf("snapshots of Delta and Iceberg tables"),
     "maps": Leaf("maps of rare kernels", maps=("chi2", "maclaurin", "relu", "tensorsketch")),
+    "objects": Leaf(
+        "kernels of strings and sets", {"strings_and_sets": "SetKernel SpectrumKernel"}, kernels=("strings_and_sets",)
+    ),
     "report": Leaf("pages about a fit or an evaluation"),
     "svmlight": Leaf("sparse rows in svmlight files", formats=("svmlight",)),
     "transforms": Leaf(
@@ -76,6 +81,7 @@ LEAF_OF_NAME = {
 LEAF_OF_COMMAND = {name: leaf for leaf, row in LEAVES.items() for name in row.commands}
 LEAF_OF_FORMAT = {name: leaf for leaf, row in LEAVES.items() for name in row.formats}
 LEAF_OF_MAP = {name: leaf for leaf, row in LEAVES.items() for name in row.maps}
+LEAF_OF_KERNEL = {name.lower(): (name, *at) for name, at in LEAF_OF_NAME.items() if at[1] in LEAVES[at[0]].kernels}
 LEAF_OF_STAGE = {row.stage: leaf for leaf, row in LEAVES.items() if row.stage}
 
 

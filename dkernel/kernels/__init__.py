@@ -16,7 +16,6 @@ from dkernel.kernels.radial import Cauchy, Exponential, Matern, ProductCauchy, R
 from dkernel.kernels.registry import register
 from dkernel.kernels.spectra.laws import SAMPLINGS
 from dkernel.kernels.stationary import Gaussian, Laplacian
-from dkernel.kernels.strings_and_sets import SetKernel, SpectrumKernel
 from dkernel.kernels.transforms import Exp, Geometric, Normalized, PowerSeries, Selection, Weighted
 
 __all__ = [
@@ -45,8 +44,6 @@ __all__ = [
     "RationalQuadratic",
     "Scaled",
     "Selection",
-    "SetKernel",
-    "SpectrumKernel",
     "Sum",
     "Weighted",
     "kernel_names",

@@ -10,15 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 from dkernel.errors import RecipeError
-from dkernel.kernels import additive, dot, functions, radial, stationary, strings_and_sets, transforms
+from dkernel.kernels import additive, dot, functions, radial, stationary, transforms
 from dkernel.kernels.base import Kernel
 from dkernel.kernels.of_scikit_learn import explain_kernel
 from dkernel.kernels.parameters import is_number, refuse_arguments
 from dkernel.kernels.registry import UnregisteredError, explain_name, registered_class
+from dkernel.leaf_table import LEAF_OF_KERNEL, load_leaf
 from dkernel.numerics.validation import nearest_name
 
 LONGEST_TEXT = 200_000  # a sum of thousands of kernels; longer texts are attacks on the parser
-_MODULES = (dot, stationary, radial, additive, functions, strings_and_sets, transforms)
+_MODULES = (dot, stationary, radial, additive, functions, transforms)
 _UNNAMED = (transforms.Selection,)  # its text is .on(...)
 _ALIASES = {"rbf": "gaussian", "poly": "polynomial"}
 _OF_SCIKIT_LEARN = {
@@ -47,7 +48,7 @@ def kernel_names() -> tuple[str, ...]:
     >>> "rbf" in kernel_names()
     True
     """
-    return tuple(_CLASSES)
+    return (*_CLASSES, *LEAF_OF_KERNEL)
 
 
 def parse(text: str | Kernel | Callable[..., Any]) -> Kernel:
@@ -174,8 +175,14 @@ class _Reader:
         cls = _CLASSES.get(name.lower()) or registered_class(name)
         if cls is not None and issubclass(cls, Kernel):
             return cls
-        known = [cls.__name__ for cls in dict.fromkeys(_CLASSES.values())]
-        close = nearest_name(name.lower(), list(_CLASSES))
+        if name.lower() in LEAF_OF_KERNEL:
+            own, leaf, module = LEAF_OF_KERNEL[name.lower()]
+            found: type[Kernel] = getattr(load_leaf(leaf, module, f"The kernel {own}"), own)
+            return found
+        known = [cls.__name__ for cls in dict.fromkeys(_CLASSES.values())] + [
+            own for own, *_ in LEAF_OF_KERNEL.values()
+        ]
+        close = nearest_name(name.lower(), kernel_names())
         hint = close if "mean" in close else nearest_name(name, known)
         advice = "" if "mean" in hint else " A class of your own is registered first: --import MODULE."
         if known_as := _OF_SCIKIT_LEARN.get(name.lower()) or explain_name(name):

@@ -7,7 +7,7 @@ from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.features import NystromMap
 from dkernel.features.landmarks import RULES, leverage_scores, ridge_at, select_landmarks
 from dkernel.kernels import Gaussian, Laplacian, Linear, Polynomial
-from dkernel.kernels.strings_and_sets import SpectrumKernel
+from dkernel.kernels.parse import parse
 from dkernel.model.parameters import PARAMETERS
 from tests.combinations import every_two
 from tests.reference import leverage
@@ -195,7 +195,7 @@ def test_leverage_scores_of_few_rows_are_exact():
 def test_rows_of_strings(rule):
     rng = np.random.default_rng(0)
     X = np.array([["".join(rng.choice(list("abc"), 8))] for _ in range(600)], dtype=object)
-    kernel = SpectrumKernel(2)
+    kernel = parse("SpectrumKernel(2)")
     found = select_landmarks(rule, kernel, X, 40, 0, np.zeros(600, int))
     map = NystromMap(kernel, found.points)
     assert map.n_out == 9  # pairs of three letters

@@ -24,11 +24,11 @@ from dkernel.kernels import (
     PowerSeries,
     ProductCauchy,
     RationalQuadratic,
-    SetKernel,
-    SpectrumKernel,
     Weighted,
+    parse,
     register,
 )
+from dkernel.leaf_table import has_leaf
 from tests import reference as ref
 
 
@@ -156,12 +156,15 @@ WORDS = ["banana", "bandana", "ananas", "cabana", "an", "", "bananabanana", "xyz
 SETS = [{1, 2, 3}, {2, 3}, frozenset({9}), set(), {1, 9}, {1, 2, 3}]
 BAGS = [np.random.default_rng(m).standard_normal((m, 2)) for m in (1, 4, 2, 7, 4)]
 
+OF_LEAF = [
+    ("SpectrumKernel(2)", WORDS),
+    ("SpectrumKernel(1) * SpectrumKernel(3)", WORDS),
+    ("Normalized(SpectrumKernel(2)) + 0.5 * SpectrumKernel(3)", WORDS),
+    ("SetKernel()", SETS),
+    ("Normalized(SetKernel(Gaussian(gamma=0.3)))", BAGS),
+]
 # Kernels of objects, each with rows: some of them empty, some twice there.
 OBJECTS = [
-    (SpectrumKernel(2), WORDS),
-    (SpectrumKernel(1) * SpectrumKernel(3), WORDS),
-    (Normalized(SpectrumKernel(2)) + 0.5 * SpectrumKernel(3), WORDS),
-    (SetKernel(), SETS),
-    (Normalized(SetKernel(Gaussian(gamma=0.3))), BAGS),
     (FunctionKernel(equal_words), WORDS),
+    *((parse(text), rows) for text, rows in OF_LEAF if has_leaf("objects")),
 ]

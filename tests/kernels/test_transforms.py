@@ -16,7 +16,6 @@ from dkernel.kernels import (
     Normalized,
     Polynomial,
     PowerSeries,
-    SpectrumKernel,
     Weighted,
     parse,
 )
@@ -112,7 +111,7 @@ def test_arc_cosine_is_a_mean_over_random_units(order):
 
 def test_a_degree_and_its_series():
     np.testing.assert_allclose(PowerSeries(Linear(), [1, 3, 3, 1])(X), Polynomial(degree=3)(X), rtol=1e-12, atol=1e-14)
-    kinds = SpectrumKernel(k=2).domain, (G + Linear().on(0)).domain, Linear().on(0).domain
+    kinds = parse("SpectrumKernel(k=2)").domain, (G + Linear().on(0)).domain, Linear().on(0).domain
     assert kinds == ("objects", "numbers", "any")
 
 

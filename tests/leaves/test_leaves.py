@@ -81,7 +81,7 @@ import dkernel
 from dkernel.cli import main
 from dkernel.errors import UnsupportedError
 from dkernel.features import map_from
-from dkernel.leaf_table import LEAVES, has_leaf
+from dkernel.leaf_table import LEAF_OF_KERNEL, LEAVES, has_leaf
 
 def run(*words):
     return CliRunner().invoke(main, words)
@@ -111,6 +111,7 @@ for leaf in without:
         assert done.exit_code in (1, 2) and f"leaves/{leaf} " in done.output, done.output
     asked = {f"dkernel.{name}": (getattr, dkernel, name) for name in " ".join(LEAVES[leaf].names.values()).split()}
     asked |= {kind: (map_from, {"kind": kind}, {}) for kind in LEAVES[leaf].maps}
+    asked |= {name: (dkernel.parse, name) for name, at, _ in LEAF_OF_KERNEL.values() if at == leaf}
     for name, (call, *given) in asked.items():
         try:
             call(*given)

@@ -171,8 +171,8 @@ def holds_objects(kernel: Kernel, X: Any) -> bool:
 
     Examples
     --------
-    >>> from dkernel.kernels import Gaussian, SpectrumKernel
-    >>> holds_objects(SpectrumKernel(3), ["ab", "c"]), holds_objects(Gaussian(), ["ab", "c"])
+    >>> from dkernel.kernels import parse
+    >>> holds_objects(parse("SpectrumKernel(3)"), ["ab", "c"]), holds_objects(parse("gaussian"), ["ab", "c"])
     (True, False)
     """
     if kernel.domain != "any" or hasattr(X, "tocsr"):

@@ -1,7 +1,7 @@
 """Kernels of structured data: strings by their substrings, sets by their common elements.
 
 Their rows are objects, (n,) or (n, 1). In a table of objects `.on([column])` picks the column, beside kernels of
-numbers on others. Trees and graphs are a FunctionKernel: STRUCTURED.md beside this file.
+numbers on others. Trees and graphs are a FunctionKernel: dkernel/kernels/STRUCTURED.md.
 """
 
 from __future__ import annotations

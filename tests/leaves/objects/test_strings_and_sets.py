@@ -9,16 +9,10 @@ from sklearn.svm import SVC
 
 import dkernel
 from dkernel.errors import DataError, RecipeError
-from dkernel.kernels import (
-    FunctionKernel,
-    Gaussian,
-    Normalized,
-    SetKernel,
-    SpectrumKernel,
-    parse,
-    strings_and_sets,
-)
+from dkernel.kernels import FunctionKernel, Gaussian, Normalized, parse
 from dkernel.leaves.analysis.psd_check import is_psd
+from dkernel.leaves.objects import strings_and_sets
+from dkernel.leaves.objects.strings_and_sets import SetKernel, SpectrumKernel
 from tests import reference
 from tests.combinations import examples
 from tests.kernels.catalogue import BAGS, SETS, WORDS

@@ -1,0 +1,1 @@
+"""Kernels whose rows are strings or sets."""
