@@ -89,22 +89,11 @@ def prices(lines: Lines) -> str:
     """What 1,024 cost on the set with the most features."""
     rows = []
     for method, size in [*((method, BELOW) for method in COMPARED), *OTHERS]:
-        means = [
-            lines.mean(PRICED, method, size, what) for what in ("error", "fit_s", "predict_s", "bytes", "peak_mib")
-        ]
+        means = [lines.mean(PRICED, method, size, what) for what in ("fit_s", "predict_s", "bytes")]
         if None not in means:
-            error, fit, predict, nbytes, peak = means
-            rows.append(
-                [
-                    name_of(method, size),
-                    f"{error:.1f}",
-                    f"{fit:.1f}",
-                    f"{predict:.1f}",
-                    f"{nbytes / 2**20:.2f}",
-                    f"{peak:.0f}",
-                ]
-            )
-    return table(["", "error, %", "fit, s", "predict a million, s", "model, MiB", "peak memory, MiB"], rows)
+            fit, predict, nbytes = means
+            rows.append([name_of(method, size), f"{fit:.1f}", f"{predict:.1f}", f"{nbytes / 2**20:.2f}"])
+    return table(["", "fit, s", "predict a million, s", "model, MiB"], rows)
 
 
 def many(lines: Lines) -> str:
