@@ -78,12 +78,10 @@ class Diagnosis:
     Parameters
     ----------
     processes : "client", "scheduler" and each worker's address -> its facts; of a worker that failed, its error
-    limits : setting of Dask -> seconds after which scheduler or workers give up, where a run waits longer
     """
 
     processes: dict[str, dict[str, Any]]
     findings: list[Finding]
-    limits: dict[str, float]
 
 
 @contextmanager
@@ -115,11 +113,8 @@ def diagnose(client: Any, job: DoctorRequest, patience: float = PATIENCE) -> Dia
     apart = (CLIENT, SCHEDULER)
     workers = {name: facts for name, facts in processes.items() if name not in apart and "error" not in facts}
     findings = [*_unreachable(client, processes), *_versions(processes), *_folders(processes, job)]
-    findings += [*_disks(workers), *_memory(workers), *_clocks(workers)]
-    shorter = list(_shorter(processes, patience))
-    findings += _limits(shorter, patience)
-    limits = {name: min(seconds for _, other, seconds in shorter if other == name) for _, name, _ in shorter}
-    return Diagnosis(processes, findings, limits)
+    findings += [*_disks(workers), *_memory(workers), *_clocks(workers), *_limits(processes, patience)]
+    return Diagnosis(processes, findings)
 
 
 @contextmanager
@@ -230,24 +225,12 @@ def _clocks(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
             yield Finding("clock", name, f"its clock is {abs(ahead):,.0f} s {way} the client's")
 
 
-def _shorter(processes: Mapping[str, Mapping[str, Any]], patience: float) -> Iterator[tuple[str, str, float]]:
-    """(process, setting, seconds) of each limit that is shorter than a run's patience."""
+def _limits(processes: Mapping[str, Mapping[str, Any]], patience: float) -> Iterator[Finding]:
+    """Find limits that end a run before its patience does."""
     for process, facts in processes.items():
-        if process != CLIENT:
-            for name, seconds in facts.get("limits", {}).items():
-                if seconds is not None and seconds < patience:
-                    yield process, name, seconds
-
-
-def _limits(shorter: Sequence[tuple[str, str, float]], patience: float) -> Iterator[Finding]:
-    """Find limits that end a run early."""
-    for process, name, seconds in shorter:
-        least = LIMITS[name]
-        if least is None or seconds < least:
-            yield Finding(
-                "limits",
-                process,
-                f"{name} is {seconds:g} s, and a run waits {patience:g} s for what does not answer",
-                f"Start the process with {name}: {patience:g}s in Dask's configuration, or give the run a shorter "
-                "--cluster-timeout.",
-            )
+        for name, seconds in facts.get("limits", {}).items() if process != CLIENT else ():
+            least = patience if LIMITS[name] is None else min(patience, LIMITS[name] or 0.0)
+            if seconds is not None and seconds < least:
+                found = f"{name} is {seconds:g} s, and a run waits {patience:g} s for what does not answer"
+                start = f"Start the process with {name}: {patience:g}s in Dask's configuration"
+                yield Finding("limits", process, found, f"{start}, or give the run a shorter --cluster-timeout.")

@@ -69,7 +69,7 @@ def _diagnosis(values: Mapping[str, Any], connection: Mapping[str, Any], patienc
     except ClusterError as error:
         finding = {"check": "workers", "where": "scheduler", "found": str(error)}
         remedy = "Start a scheduler (dask scheduler), or correct the address."
-        return {"processes": {}, "findings": [{**finding, "remedy": remedy}], "limits": {}}
+        return {"processes": {}, "findings": [{**finding, "remedy": remedy}]}
 
 
 def _request(values: Mapping[str, Any]) -> Any:
@@ -97,9 +97,6 @@ def _lines(diagnosis: Mapping[str, Any]) -> Iterator[str]:
         dashboard = f", dashboard {diagnosis['dashboard']}" if diagnosis["dashboard"] else ""
         yield f"scheduler {diagnosis['scheduler']}{dashboard}"
     yield from _table(diagnosis["processes"])
-    if diagnosis["limits"]:
-        named = ", ".join(f"{name} {seconds:g} s" for name, seconds in diagnosis["limits"].items())
-        yield f"\nlimits of the cluster that are shorter than --cluster-timeout: {named}"
     findings = diagnosis["findings"]
     if not findings:
         count = len(diagnosis["processes"])

@@ -55,12 +55,9 @@ def job(tmp_path):
 def test_nothing_is_wrong_with_a_sound_cluster_and_nothing_stays_behind(job, tmp_path):
     found = diagnose(Cluster(), job)
     assert found.findings == []
-    # Dask's defaults are named where they are shorter than the run waits, and are no fault.
-    usual = {"distributed.comm.timeouts.connect": 30.0, "distributed.comm.timeouts.tcp": 30.0}
-    with dask.config.set(usual):
-        named = diagnose(Cluster(), job)
-        assert (named.limits, named.findings) == (usual, [])
-        assert diagnose(Cluster(), job, patience=20).limits == {}
+    # Dask's defaults are shorter than the run waits, and are no fault.
+    with dask.config.set({"distributed.comm.timeouts.connect": 30.0, "distributed.comm.timeouts.tcp": 30.0}):
+        assert diagnose(Cluster(), job).findings == []
     assert list(found.processes) == ["client", "scheduler", *WORKERS]
     assert list(tmp_path.iterdir()) == []
 
@@ -129,15 +126,13 @@ def test_limits_of_a_cluster_are_its_own_configuration(job):
     with dask.config.set({"distributed.scheduler.worker-ttl": "20 s", "distributed.comm.timeouts.tcp": "10s"}):
         found = diagnose(Cluster(), job)
         assert [finding.check for finding in found.findings] == ["limits"] * 6  # of the scheduler and two workers
-        assert found.limits["distributed.scheduler.worker-ttl"] == 20
         assert diagnose(Cluster(), job, patience=10).findings == []
 
 
-def test_the_settings_that_are_recommended_are_named_and_are_no_fault(job):
+def test_the_settings_that_are_recommended_are_no_fault(job):
     recommended = yaml.safe_load((Path(__file__).parents[3] / "deploy" / "dask.yaml").read_text())
     with dask.config.set(recommended):
-        found = diagnose(Cluster(), job)
-    assert (found.findings, set(found.limits.values())) == ([], {60.0})
+        assert diagnose(Cluster(), job).findings == []
 
 
 def test_no_workers():
