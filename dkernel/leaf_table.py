@@ -25,6 +25,7 @@ class Leaf:
     formats : formats of files, each read by the module of its name
     maps : kinds of feature maps, each in the module of its name
     kernels : modules of `names` whose names are kernels, known to texts of kernels
+    solvers : words of solvers, each the `SOLVER` of the module of its name
     stage : the word of a local stage, whose settings `parameters.py` has, and `stage.py` the rest, as `LOCAL_STAGE`
     """
 
@@ -34,6 +35,7 @@ class Leaf:
     formats: tuple[str, ...] = ()
     maps: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
+    solvers: tuple[str, ...] = ()
     stage: str | None = None
 
 
@@ -54,6 +56,7 @@ LEAVES = {
         "kernels of strings and sets", {"strings_and_sets": "SetKernel SpectrumKernel"}, kernels=("strings_and_sets",)
     ),
     "report": Leaf("pages about a fit or an evaluation"),
+    "ridge": Leaf("the solver of normal equations", solvers=("normal",)),
     "svmlight": Leaf("sparse rows in svmlight files", formats=("svmlight",)),
     "transforms": Leaf(
         "transformers, clusterings, the one-class machine and the perceptron",
@@ -82,6 +85,7 @@ LEAF_OF_COMMAND = {name: leaf for leaf, row in LEAVES.items() for name in row.co
 LEAF_OF_FORMAT = {name: leaf for leaf, row in LEAVES.items() for name in row.formats}
 LEAF_OF_MAP = {name: leaf for leaf, row in LEAVES.items() for name in row.maps}
 LEAF_OF_KERNEL = {name.lower(): (name, *at) for name, at in LEAF_OF_NAME.items() if at[1] in LEAVES[at[0]].kernels}
+LEAF_OF_SOLVER = {name: leaf for leaf, row in LEAVES.items() for name in row.solvers}
 LEAF_OF_STAGE = {row.stage: leaf for leaf, row in LEAVES.items() if row.stage}
 
 

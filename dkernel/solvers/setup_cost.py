@@ -9,7 +9,7 @@ from dkernel.features.block_coordinates import BLOCK_COLUMNS
 from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import SOLVERS
 from dkernel.solvers.alphas import ALPHA_PATH
-from dkernel.solvers.catalogue import SOLVER_CLASSES
+from dkernel.solvers.catalogue import solver_class
 from dkernel.solvers.covariance import GRAM_LEAVES, WIDE_DIRECTIONS
 from dkernel.solvers.driver import HEADS, tile_bytes
 from dkernel.solvers.sizes import Sizes, pass_flops
@@ -76,7 +76,7 @@ def _squares(sizes: Sizes, recipe: Recipe) -> int:
     if _is_sketched(sizes, recipe):
         return _wide_client(D, by_landmarks(recipe.features))
     if not SOLVERS[recipe.solver].prepared:
-        return SOLVER_CLASSES[recipe.solver].client_squares(D) * 8 * D * D
+        return solver_class(recipe.solver).client_squares(D) * 8 * D * D
     factors = len(ALPHA_PATH) if recipe.alpha == "auto" and not sizes.large else 1
     return max(2 + 2 * landmarks, landmarks + factors) * 8 * D * D
 

@@ -22,7 +22,7 @@ from dkernel.numerics.fused import gradient, products, scores, wide_scores
 from dkernel.numerics.loops import CompiledLoop, load_beside
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.validation import silent_overflow
-from dkernel.solvers.catalogue import SOLVER_CLASSES
+from dkernel.solvers.catalogue import solver_class
 from dkernel.solvers.driver import SolverResult, solve
 from dkernel.solvers.fit_problem import Callback, FitProblem, FitRun
 from dkernel.solvers.full_batch import Polish
@@ -332,7 +332,7 @@ def _compiled_loops(ask: Ask) -> tuple[CompiledLoop, ...]:
 def _solve(fit: Fit, problem: FitProblem) -> SolverResult:
     """Run the solver of the recipe, and then the polish if the sizes have one."""
     run = problem.run
-    with closing(SOLVER_CLASSES[fit.recipe.solver](problem)) as solver:
+    with closing(solver_class(fit.recipe.solver)(problem)) as solver:
         outcome = solve(solver, run)
     if problem.sizes.polish:
         with closing(Polish(problem, outcome)) as polish:

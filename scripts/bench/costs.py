@@ -18,7 +18,7 @@ from report import finish, parser
 
 from dkernel.data.collections.arrays import from_arrays
 from dkernel.model.recipe import Recipe
-from dkernel.solvers.catalogue import SOLVER_CLASSES
+from dkernel.solvers.catalogue import solver_class
 from dkernel.solvers.setup_cost import setup_flops
 from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.execution.local import ThreadsExecutor
@@ -65,7 +65,7 @@ def one(name: str) -> dict[str, Any]:
     for (phase, began), (_, ended) in zip(shown.began, ends, strict=True):
         seconds[stage_name(phase)] += ended - began
     sizes = Sizes.of(n, p, recipe.replace(n_components=fitted.n_components))
-    solve = SOLVER_CLASSES[fitted.solver].cost(sizes, outputs, 0)
+    solve = solver_class(fitted.solver).cost(sizes, outputs, 0)
     flops = {name: plan.costs[name].flops for name in ("survey", "choice")}
     flops |= {"global": setup_flops(sizes, fitted) + solve.flops}
     flops |= {kind: plan.costs[kind].flops for kind in plan.local}

@@ -109,6 +109,9 @@ for leaf in without:
     if word := LEAVES[leaf].stage:
         done = run("train", "rows.csv", "--label", "y", "--out", "other", "--local", word)
         assert done.exit_code in (1, 2) and f"leaves/{leaf} " in done.output, done.output
+    for word in LEAVES[leaf].solvers:
+        done = run("train", "rows.csv", "--label", "y", "--out", "other", "--solver", word, "--task", "regress")
+        assert done.exit_code in (1, 2) and f"leaves/{leaf} " in done.output, done.output
     asked = {f"dkernel.{name}": (getattr, dkernel, name) for name in " ".join(LEAVES[leaf].names.values()).split()}
     asked |= {kind: (map_from, {"kind": kind}, {}) for kind in LEAVES[leaf].maps}
     asked |= {name: (dkernel.parse, name) for name, at, _ in LEAF_OF_KERNEL.values() if at == leaf}

@@ -284,3 +284,6 @@ def _leave_one_out(problem: FitProblem, ridge: Ridge, alphas: Sequence[float]) -
     with problem.keep(some, "left-out") as block:
         total = block.fold(LeaveOneOut(problem.on_sample, problem.coordinates, ridge, alphas), "errors", size=1024)
     return np.asarray(total[:-1] / max(float(total[-1]), 1e-300))
+
+
+SOLVER = NormalEquations

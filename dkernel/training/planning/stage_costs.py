@@ -9,7 +9,7 @@ from dkernel.data.source import Source
 from dkernel.features import by_landmarks
 from dkernel.model.recipe import Recipe
 from dkernel.solvers.budget import choice_flops
-from dkernel.solvers.catalogue import SOLVER_CLASSES
+from dkernel.solvers.catalogue import solver_class
 from dkernel.solvers.setup_cost import setup_cost, setup_flops
 from dkernel.solvers.sizes import LEAST_COMPONENTS, Sizes
 from dkernel.streaming.cost import CALL_SECONDS, CLIENT_BASE, THREADS_BASE, WORKER_BASE, Cost, core_seconds
@@ -32,7 +32,7 @@ def stage_costs(source: Source, recipe: Recipe, sizes: Sizes, slots: int, output
     """
     task_rows = min(max((unit.n_rows for unit in source.units), default=0), -(-source.n_rows // slots))
     survey, setup = survey_cost(source, sizes.reservoir), setup_cost(sizes, recipe, outputs, source)
-    solve = SOLVER_CLASSES[recipe.solver].cost(sizes, outputs, task_rows)
+    solve = solver_class(recipe.solver).cost(sizes, outputs, task_rows)
     drawn, budget = not by_landmarks(recipe.features, auto=True), choice_flops(recipe, setup.flops + solve.flops)
     choice = choice_cost(recipe, sizes.p, sizes.reservoir - sizes.holdout, sizes.components, drawn, budget)
     costs = dict(zip(GLOBAL_STAGES, (survey, choice, setup, solve), strict=True))
@@ -129,7 +129,7 @@ def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int) -> float:
     components = of_kernel if way.features == "kernel" else 1
     if components != sizes.components:
         of_global = Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=components))
-    costs = [Cost(flops=setup_flops(of_global, recipe)), SOLVER_CLASSES[recipe.solver].cost(of_global, outputs, 0)]
+    costs = [Cost(flops=setup_flops(of_global, recipe)), solver_class(recipe.solver).cost(of_global, outputs, 0)]
     if way.features == "none":  # the global stage is the mean of the label, which the survey has
         costs = [replace(cost, flops=0.0, readings=0) for cost in costs]
     if way.local != "none":
