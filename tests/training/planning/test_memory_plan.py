@@ -15,6 +15,7 @@ from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.cost import CLIENT_BASE, WORKER_BASE
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.training.fit import plan, train
+from dkernel.training.local_stages import LOCAL_STAGES
 from dkernel.training.planning.memory_plan import FEW_SLOTS, Plan, format_plan
 from dkernel.training.planning.stage_costs import GLOBAL_STAGES, count_task_bytes, way_cost
 from dkernel.training.selection.ways import Way
@@ -250,7 +251,7 @@ def test_a_worker_holds_the_matrices_of_a_sums_levels():
 
 @pytest.mark.parametrize(
     ("rows", "targets", "tried"),
-    [(12_000, 1, ["grids", "cells"]), (12_000, 8, ["grids", "cells"]), (40_000, 8, ["grids"])],
+    [(12_000, 1, [*LOCAL_STAGES]), (12_000, 8, [*LOCAL_STAGES]), (40_000, 8, ["grids"])],
 )
 def test_tried_local_stages_do_not_change_the_stated_model_size(rows, targets, tried):
     """Of one target they fit into 2 MB; a stage of several is left out where those of all do not."""

@@ -10,6 +10,8 @@ from dkernel.training.local_stages import LOCAL_STAGES
 from dkernel.training.selection.race import Race
 from dkernel.training.selection.ways import GRIDS_ALONE, Way
 
+pytestmark = pytest.mark.skipif("cells" not in LOCAL_STAGES, reason="there is no leaf cells, which runs in a race")
+
 KERNEL, CELLS = Way(), Way("none", "cells")
 GRIDS, BOTH = Way("kernel", "grids"), Way("kernel", "cells")
 MANY = 2 * LEAST_COMPONENTS
