@@ -25,7 +25,7 @@ IMPORTED = {
 }
 CLIENT = {
     "asynchronous", "close", "cluster", "compute", "current",
-    "dashboard_link", "gather", "map", "nbytes", "nthreads", "persist",
+    "dashboard_link", "gather", "get", "map", "nbytes", "nthreads", "persist",
     "retry", "run", "wait_for_workers",
     "run_on_scheduler", "scheduler", "scheduler_info", "status", "submit", "who_has",
 }  # fmt: skip

@@ -24,6 +24,7 @@ import click
 
 from dkernel.cli.help import Grouped, in_options
 from dkernel.cli.say import say
+from dkernel.data.failures import RefusedWorkerError
 from dkernel.errors import (
     NO_ROOM,
     ClusterError,
@@ -37,7 +38,6 @@ from dkernel.errors import (
     mask_urls,
 )
 from dkernel.numerics.resource_limits import check_address_space
-from dkernel.streaming.execution.failures import RefusedWorkerError
 
 BAD_DATA, AGAIN = 65, 75  # the numbers of sysexits.h: EX_DATAERR, EX_TEMPFAIL
 ASKED = 3.0  # seconds in which a checkpoint says what it holds: a run that is stopped has GRACE seconds
@@ -172,7 +172,7 @@ def _again(ctx: click.Context) -> str:
 
 
 def _describe_checkpoint(checkpoint: str) -> str:
-    from dkernel.streaming.execution.failures import answer_in_time
+    from dkernel.data.failures import answer_in_time
     from dkernel.training.checkpoint import Checkpoint
 
     try:

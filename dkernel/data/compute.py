@@ -1,16 +1,23 @@
 """Dask's `compute` for what a source asks at once: counts of rows, heads of files, sizes of chunks."""
 
 import importlib
+import logging
 import sys
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+import time
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import dask.base
 from dask import config
 from dask.threaded import get as get_threaded
 
+from dkernel.data.failures import PATIENCE, START, KilledCallError, ask_in_thread, describe_idle
 from dkernel.errors import ClusterError, UnsupportedError
 from dkernel.numerics.threads import usable_cores
+
+LOG = logging.getLogger("dkernel")  # by default on stderr
 
 
 def dask_compute(*collections: Any) -> tuple[Any, ...]:
@@ -22,9 +29,34 @@ def dask_compute(*collections: Any) -> tuple[Any, ...]:
         return compute_by_threads(*collections)
     refuse_asynchronous(client)
     try:
-        return tuple(dask.base.compute(*collections))
+        return tuple(dask.base.compute(*collections, scheduler=partial(_get, client)))
     except CancelledError:
         raise lost_rows(client.scheduler.address) from None
+
+
+def _get(client: Any, graph: Any, keys: Any, **options: Any) -> Any:
+    """`Client.get`, with an error of dkernel where it would wait for ever for workers, or raise one of Dask."""
+    futures = client.get(graph, keys, sync=False, **options)
+    with suppress(ValueError, KeyError, AttributeError):  # this is no task, or one that has left the pool of its worker
+        importlib.import_module("distributed").secede()
+    answer, worked, told = ask_in_thread(lambda: client.gather(futures)), time.monotonic(), False
+    try:
+        while not wait([answer], min(START, PATIENCE) / 2).done:
+            if not (why := describe_idle(client)):
+                worked = time.monotonic()
+            elif (waited := time.monotonic() - worked) > PATIENCE:
+                raise ClusterError(f"{why} It was waited for {PATIENCE:.0f} seconds.")
+            elif waited > START and not told:
+                LOG.warning(f"{why} It is waited for up to {PATIENCE:.0f} seconds.")
+                told = True
+        return answer.result()
+    except Exception as error:
+        if type(error).__name__ == "KilledWorker":  # a name: distributed is imported only where a cluster is used
+            raise KilledCallError.of(error) from None
+        raise
+    finally:
+        for future in futures:
+            future.release()
 
 
 def refuse_asynchronous(client: Any) -> None:

@@ -9,12 +9,12 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
+from dkernel.data.failures import KilledCallError
 from dkernel.data.source import Source
 from dkernel.errors import DKernelWarning
 from dkernel.model.journal import Journal
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.streaming.execution.base import Call, Executor, Handle, Item
-from dkernel.streaming.execution.failures import KilledCallError
 from dkernel.streaming.journaled_sum import JournaledSum
 from dkernel.streaming.killer_search import KillerSearch
 from dkernel.streaming.progress import Progress

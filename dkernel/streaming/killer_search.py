@@ -5,11 +5,11 @@ from collections.abc import Container, Mapping, Sequence
 import numpy as np
 from dask.local import get_sync
 
+from dkernel.data.failures import KilledCallError
 from dkernel.data.source import Source
 from dkernel.errors import ClusterError
 from dkernel.numerics.resource_limits import format_bytes
 from dkernel.streaming.execution.base import Call, Executor, Handle
-from dkernel.streaming.execution.failures import KilledCallError
 from dkernel.streaming.shares import sum_nodes
 
 

@@ -20,6 +20,7 @@ class Machine:
     in_process : whether the process of the client is the only worker
     cores : cores that the client may use
     most_bytes, free_bytes : bytes that the client may use in all, and those that it can still get
+    used_share : the share of their own memory limit that `limits` are: Dask begins no task on a worker that has more
 
     Examples
     --------
@@ -36,6 +37,7 @@ class Machine:
     cores: int = 1
     most_bytes: int = sys.maxsize
     free_bytes: int = sys.maxsize
+    used_share: float = 1.0
 
     @classmethod
     def here(cls, workers: Mapping[str, int], limits: Mapping[str, int], in_process: bool) -> "Machine":

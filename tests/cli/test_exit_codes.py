@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from dkernel import errors
 from dkernel.cli.exit_codes import ExitCodeCommand, Paused, Stopped, exit_code
-from dkernel.streaming.execution.failures import RefusedWorkerError
+from dkernel.data.failures import RefusedWorkerError
 from tests.processes import environment
 
 

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dkernel.data.failures import KilledCallError
 from dkernel.data.opening import open_source
 from dkernel.errors import ClusterError
 from dkernel.model.recipe import Recipe
 from dkernel.streaming import block_reader, read_groups
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.execution.connect import connect
-from dkernel.streaming.execution.failures import KilledCallError
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.read_groups import join_units

@@ -8,10 +8,11 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from dkernel.data.failures import PATIENCE
 from dkernel.leaves.doctor import host_facts as probes
 from dkernel.numerics import resource_limits
 from dkernel.numerics.resource_limits import format_bytes
-from dkernel.streaming.execution.connection import PATIENCE, Connection
+from dkernel.streaming.execution.connection import Connection
 from dkernel.streaming.execution.versions import versions
 
 # The checks, each with what helps where a finding says nothing else.

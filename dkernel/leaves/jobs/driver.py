@@ -29,10 +29,10 @@ import click
 from dkernel.cli.exit_codes import AGAIN, GRACE
 from dkernel.cli.options import config_text, named_files
 from dkernel.cli.run_record import JOB, REMOTE_HEARTBEAT, Record, default_record
+from dkernel.data.failures import PATIENCE
 from dkernel.data.store import is_url, locate, write_whole
 from dkernel.errors import DataError, DKernelError, mask_urls
 from dkernel.leaves.jobs.follow import cancel_file, find_log, is_over, is_stale, read_record
-from dkernel.streaming.execution.connection import PATIENCE
 from dkernel.streaming.execution.user_modules import UserModule
 
 BY_SIGTERM = 143  # that of a command which SIGTERM stops

@@ -5,7 +5,6 @@ and there are no actors, queues or plugins. If there are no workers, or nothing 
 client raises an error instead of waiting for ever.
 """
 
-import logging
 import sys
 import threading
 import time
@@ -13,21 +12,23 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from itertools import islice
+from math import inf
 from typing import Any
 
 from dask.base import annotate, get_annotations
 from dask.delayed import Delayed
 from dask.local import get_sync
 
-from dkernel.data.compute import lost_rows, refuse_asynchronous
+from dkernel.data.compute import LOG, lost_rows, refuse_asynchronous
+from dkernel.data.failures import PATIENCE, START, KilledCallError, RefusedWorkerError, answer_in_time
 from dkernel.errors import ClusterError, UnsupportedError
 from dkernel.numerics.threads import usable_cores
 from dkernel.streaming.execution.base import PAUSE, RETRIES, Call, Executor, Handle, Item, may_pass, resolve
-from dkernel.streaming.execution.connection import PATIENCE, TICK, Connection
-from dkernel.streaming.execution.failures import KilledCallError, RefusedWorkerError, answer_in_time
+from dkernel.streaming.execution.connection import TICK, Connection
 from dkernel.streaming.execution.local import ThreadsExecutor
 from dkernel.streaming.execution.payload import Payload
 from dkernel.streaming.execution.process import Settings, quiet_logs
@@ -42,8 +43,6 @@ STUCK = 30.0  # seconds without results after which tasks that wait for a lost w
 READY = 3  # calls that are sent for each slot if results are taken as they come, so that no slot waits for its next
 # Values of up to so many bytes in all are sent inside the calls of a round: a task of its own costs two more messages.
 MESSAGE_BYTES = 2**20
-
-LOG = logging.getLogger("dkernel")  # by default on stderr
 
 Client = Any  # a type of distributed, which has no types and is imported only where a cluster is used
 
@@ -89,6 +88,7 @@ class ClusterExecutor(Executor):
         )
         self._handles = RemoteSet(client)
         self._news = threading.Event()
+        self._next_look = START  # seconds of silence after which paused workers are looked for
         self._open = ExitStack()
         self._open.enter_context(quiet_logs())
         self._connection.stay_alive(partial(self._workers.pin, None))  # some clusters start workers only for tasks
@@ -106,17 +106,21 @@ class ClusterExecutor(Executor):
         self._workers.known(0.0)
         while not (threads := self._workers.in_order()):
             self._workers.wait_for_workers(1, self.tell)
-        return Machine.here(threads, self._limits(), in_process=False)
+        memory = self._workers.memory
+        used = min((memory[worker][1] for worker in threads if worker in memory), default=1.0)
+        return replace(Machine.here(threads, self._limits(), in_process=False), used_share=used)
 
     def _limits(self) -> dict[str, int]:
-        """The limit of each worker that has one: its own limit, or its share of the limit of its container."""
+        """The limit of each worker that has one: the part of its own limit up to which Dask begins tasks on it, or its
+        share of the limit of its container."""
         workers = self._connection.ask(lambda: self.client.scheduler_info(n_workers=-1))["workers"]
         there = {address: workers[address] for address in self._workers.known() if address in workers}
         together = Counter(worker["host"] for worker in there.values())
         limits = {}
         for address, worker in there.items():
-            most = self._workers.memory.get(address, sys.maxsize)
-            limits[address] = min(most, int(worker["memory_limit"] or most // together[worker["host"]]))
+            most, used = self._workers.memory.get(address, (sys.maxsize, 1.0))
+            own = int(used * worker["memory_limit"]) if worker["memory_limit"] else most // together[worker["host"]]
+            limits[address] = min(most, own)
         return {address: limit for address, limit in limits.items() if limit < sys.maxsize}
 
     def leave_out(self, workers: Mapping[str, str]) -> None:
@@ -553,12 +557,19 @@ class ClusterExecutor(Executor):
         return stuck
 
     def _check_alive(self, quiet_since: float, waiting: Sequence[str]) -> None:
-        """Raise a ClusterError if nothing has happened for `patience` seconds."""
+        """Tell of paused workers if nothing has happened for START seconds; raise a ClusterError after `patience`."""
         quiet = time.monotonic() - quiet_since
-        if quiet < self.patience:
-            return
-        raise ClusterError(
-            f"{self._workers.who_waits()} for {quiet:.0f} seconds; {len(waiting)} call(s) are waiting"
-            + (f", the first is {waiting[0]!r}" if waiting else "")
-            + f". Check the workers of {self.address} and run the same command again."
-        )
+        if quiet > self.patience:
+            raise ClusterError(
+                f"{self._workers.who_waits()} for {quiet:.0f} seconds; {len(waiting)} call(s) are waiting"
+                + (f", the first is {waiting[0]!r}. " if waiting else ". ")
+                + (self._workers.describe_paused() or f"Check the workers of {self.address}")
+                + " Then run the same command again."
+            )
+        if quiet < START:
+            self._next_look = START
+        elif quiet > self._next_look:
+            paused = self._workers.describe_paused()
+            self._next_look = inf if paused else quiet + START
+            if paused:
+                self.tell(f"{paused} It is waited for up to {self.patience:.0f} seconds.")

@@ -9,10 +9,9 @@ from itertools import count
 from typing import Any, TypeVar
 from uuid import uuid4
 
+from dkernel.data.failures import answer_in_time
 from dkernel.errors import ClusterError
-from dkernel.streaming.execution.failures import answer_in_time
 
-PATIENCE = 300.0  # seconds: a node of a batch system starts in less
 TICK = 0.5  # seconds between two checks of the results that a client waits for
 MISSED = 2.0  # seconds without a scheduler after which the user is told
 

@@ -17,12 +17,12 @@ from typing import TypeVar
 
 import numpy as np
 
+from dkernel.data.failures import RefusedWorkerError
 from dkernel.errors import ClusterError
 from dkernel.numerics.allocator import keep_freed_pages
 from dkernel.numerics.resource_limits import memory_limit
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.streaming.execution import process_cache
-from dkernel.streaming.execution.failures import RefusedWorkerError
 from dkernel.streaming.execution.in_task import worker_of_task
 from dkernel.streaming.execution.user_modules import UserModule, install, remove_installed
 from dkernel.streaming.execution.versions import require_equal, versions
@@ -128,13 +128,15 @@ def call_prepared(settings: Settings, function: Callable[[], T]) -> T:
         return function()
 
 
-def check_process(settings: Settings, modules: Sequence[str]) -> int:
-    """The first task of a worker: import the modules of later tasks, and return the memory limit of the machine.
+def check_process(settings: Settings, modules: Sequence[str]) -> tuple[int, float]:
+    """The first task of a worker: import the modules of later tasks, and return the memory that it may use.
 
-    It raises a RefusedWorkerError if the worker cannot run the tasks.
+    That is the limit of the machine, and the share of the worker's own limit above which Dask begins no task on it.
+    Of a limit that was given for this run it is all. It raises a RefusedWorkerError if the worker cannot run the tasks.
     """
     call_prepared(settings, partial(import_modules_of_tasks, modules))
-    return memory_limit()
+    manager = worker_of_task().memory_manager
+    return memory_limit(), settings.quiet or manager.memory_pause_fraction or 1.0
 
 
 _quiet = threading.Lock()

@@ -8,15 +8,14 @@ from hashlib import sha256
 from math import inf
 from typing import Any
 
+from dkernel.data.failures import START, RefusedWorkerError, describe_paused
 from dkernel.errors import ClusterError, DKernelWarning
 from dkernel.streaming.execution.connection import Connection
-from dkernel.streaming.execution.failures import RefusedWorkerError
 from dkernel.streaming.execution.in_task import task_modules
 from dkernel.streaming.execution.process import Settings, check_process
 from dkernel.streaming.machine import take_workers
 
 FRESH = 1.0  # seconds for which an answer about the workers counts as new
-START = 10.0  # seconds to wait for workers that are busy or slow to start, once one has answered
 REPLACED = 5  # times that each of a run's own workers is replaced: if Dask gives it up each time, one more will not do
 LOOK = 0.05  # seconds between two checks of the first tasks, which nobody notices
 
@@ -45,8 +44,8 @@ class WorkerPool:
         self.resources, self.started = dict(resources or {}), started
         self.connection, self.settings, self.faults, self.tell = connection, settings, faults, tell
         self.fit: dict[str, int] = {}
-        self.memory: dict[str, int] = {}
-        """Bytes that each accepted worker may use, by the limits of its machine or container."""
+        self.memory: dict[str, tuple[int, float]] = {}
+        """Bytes that each accepted worker may use, by its machine or container, and the share of its own limit."""
         self.refused: dict[str, str] = {}
         self.replaced = False
         """True if all accepted workers are gone."""
@@ -202,13 +201,18 @@ class WorkerPool:
         """The message that a run has no workers: which, how long it waits, and what to do."""
         address = self.connection.address
         if self._checks:
+            why = self.describe_paused() or "Are they busy, or are their processes stopped?"
             return (
-                f"The workers {', '.join(sorted(self._checks))} of {address} have not run a first task; {waited}. "
-                "Are they busy, or are their processes stopped?"
+                f"The workers {', '.join(sorted(self._checks))} of {address} have not run a first task; {waited}. {why}"
             )
         if self.resources:
             return f"No worker of {address} has the resources {self.resources} that dask.annotate asks for; {waited}."
         return f"The scheduler at {address} has no workers; {waited}. Start some: dask worker {address}"
+
+    def describe_paused(self) -> str:
+        """Say which workers of the run Dask has paused, and what to do; "" for none."""
+        workers = self.connection.ask(lambda: self.connection.client.scheduler_info(n_workers=-1))["workers"]
+        return describe_paused({name: workers[name] for name in [*self.fit, *self._checks] if name in workers})
 
     def who_waits(self) -> str:
         """The first words of the error when nothing happens."""

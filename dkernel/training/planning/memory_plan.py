@@ -179,10 +179,12 @@ class Plan:
         """Refuse a fit that needs more memory than there is, and name both numbers and settings that fit."""
         here, limit, most = self.here_bytes, self.used.memory_limit, self.used.most_bytes
         if limit is not None and not self.fits_workers:
+            share = self.used.used_share
+            paused = f" (Dask pauses it at {share:.0%} of its memory_limit)" if share < 1 else ""
             raise MemoryBudgetError(
-                f"Each worker needs about {format_bytes(self.worker_bytes)} and has a limit of {format_bytes(limit)}. "
-                f"Raise --memory-limit to {format_limit(self.worker_bytes)}{self._fewer()}, or give a source "
-                "in smaller chunks."
+                f"Each worker needs about {format_bytes(self.worker_bytes)} and has a limit of "
+                f"{format_bytes(limit)}{paused}. Raise memory_limit to {format_limit(ceil(self.worker_bytes / share))}"
+                f"{self._fewer()}, or give a source in smaller chunks."
             )
         if here > most:
             raise MemoryBudgetError(

@@ -116,7 +116,7 @@ def settled(executor):
 def test_a_worker_without_a_limit_has_its_share_of_its_container(executor):
     found = executor.client.run(resource_limits.memory_limit)
     assert executor.describe().memory_limit == min(found.values()) // 2
-    executor._workers.memory.update(dict.fromkeys(found, 2**31))
+    executor._workers.memory.update(dict.fromkeys(found, (2**31, 1.0)))
     assert executor.describe().memory_limit == 2**30
     executor._workers.memory.update(found)
 

@@ -129,7 +129,7 @@ def test_enough_memory_passes_and_too_little_is_refused_with_both_numbers(source
     with pytest.raises(MemoryBudgetError) as refused:
         checked(source, recipe, limited(3 * GIB // 8))
     needed, limit, raised, columns = re.search(
-        r"needs about ([\d,]+) MiB and has a limit of ([\d,]+) MiB.*--memory-limit to (\d+)MiB.*n_components=(\d+)",
+        r"needs about ([\d,]+) MiB and has a limit of ([\d,]+) MiB.*memory_limit to (\d+)MiB.*n_components=(\d+)",
         str(refused.value),
     ).groups()
     assert needed == f"{tight.worker_bytes / 2**20:,.0f}"
@@ -148,6 +148,14 @@ def test_what_the_refusal_advises_is_enough(source):
     checked(source, recipe.replace(n_components=columns), machine)
     needed = Plan.of(source, recipe, machine).worker_bytes
     checked(source, recipe, limited(needed + 2**20))
+
+
+def test_of_what_the_refusal_advises_the_share_is_enough(source):
+    recipe, machine = Recipe(solver="psgd", n_components=3000), replace(limited(3 * GIB // 8), used_share=0.8)
+    with pytest.raises(MemoryBudgetError, match=r"a limit of 384 MiB \(Dask pauses it at 80%") as refused:
+        checked(source, recipe, machine)
+    raised = int(re.search(r"memory_limit to (\d+)MiB", str(refused.value))[1]) * 2**20
+    checked(source, recipe, limited(int(0.8 * raised)))
 
 
 def test_one_process_frees_the_tasks_squares_before_its_own(source):
