@@ -106,11 +106,17 @@ def load_leaf(leaf: str, module: str, asked: str) -> ModuleType:
     Raises
     ------
     UnsupportedError
-        If this installation is without the folder.
+        If this installation is without the folder, or without a module of it.
     """
-    if not has_leaf(leaf):
-        raise UnsupportedError(
-            f"{asked}: this installation of dkernel is without its folder leaves/{leaf} ({LEAVES[leaf].gives}). "
-            "Install dkernel again to have it."
-        )
-    return import_module(f"{_FOLDER}.{leaf}.{module}")
+    lacks = ""
+    try:
+        if has_leaf(leaf):
+            return import_module(f"{_FOLDER}.{leaf}.{module}")
+    except ModuleNotFoundError as error:
+        if not f"{error.name}.".startswith(f"{_FOLDER}.{leaf}."):  # of another package, which says so itself
+            raise
+        lacks = " a part of"
+    raise UnsupportedError(
+        f"{asked}: this installation of dkernel is without{lacks} its folder leaves/{leaf} ({LEAVES[leaf].gives}). "
+        "Install dkernel again to have it."
+    )

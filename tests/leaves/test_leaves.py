@@ -35,6 +35,18 @@ def test_a_folder_without_its_package_is_no_leaf(left, tmp_path, monkeypatch):
         load_leaf("export", "onnx", "It")
 
 
+@pytest.mark.parametrize("left", [{}, {"onnx": "from dkernel.leaves.export.graph import Graph"}])
+def test_a_folder_without_a_module_is_named(left, tmp_path, monkeypatch):
+    monkeypatch.setattr("dkernel.leaves.__path__", [str(tmp_path)])
+    for name in [name for name in sys.modules if name.startswith("dkernel.leaves.export")]:
+        monkeypatch.delitem(sys.modules, name)
+    (tmp_path / "export").mkdir()
+    for name, code in {"__init__": "", **left}.items():
+        (tmp_path / "export" / f"{name}.py").write_text(code)
+    with pytest.raises(UnsupportedError, match=r"^It: this installation .* without a part of its folder leaves/export"):
+        load_leaf("export", "onnx", "It")
+
+
 def test_no_leaf_imports_another():
     wrong = [
         f"{MODULES[module]}:{line}: imports {name}"
