@@ -25,8 +25,8 @@ from dkernel.estimators.parameters import DOCUMENTED
 from dkernel.kernels import parse
 from dkernel.model.parameters import PARAMETERS
 from dkernel.model.recipe import GIVEN
-from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.model.recipe_checks import whole
+from dkernel.numerics.sparse_rows import RangeNames
 
 
 def check_table(
