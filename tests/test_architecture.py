@@ -312,25 +312,6 @@ def fresh(code: str) -> str:
     return done.stdout
 
 
-def test_importing_the_package_loads_nothing_heavy():
-    heavy = "{'numpy', 'scipy', 'numba', 'dask', 'distributed', 'sklearn', 'pandas', 'pyarrow', 'click'}"
-    assert fresh(f"import sys, dkernel; dkernel.errors; print({heavy} & set(sys.modules))") == "set()\n"
-
-
-def test_the_help_loads_nothing_heavy():
-    heavy = "{'numpy', 'scipy', 'numba', 'dask', 'distributed', 'sklearn', 'pandas', 'pyarrow'}"
-    for arguments in (["--help"], ["train", "--help"], ["score", "--help"]):
-        code = f"""
-import sys
-from dkernel.cli import main
-try:
-    main({arguments!r}, prog_name="dkernel")
-except SystemExit:
-    print("heavy:", {heavy} & set(sys.modules))
-"""
-        assert fresh(code).endswith("heavy: set()\n")
-
-
 @pytest.mark.parametrize(
     ("what", "others"),
     [

@@ -120,20 +120,6 @@ def test_is_a_command_of_dask_too(tmp_path):
         cli.commands.update(before)
 
 
-@pytest.mark.parametrize("command", ["train", pytest.param("score", marks=pytest.mark.slow)])
-def test_a_limit_of_the_size_of_a_file_is_a_want_of_room(command, run_to, shell, data, tmp_path):
-    asked = [data / "train.parquet", "--label", "y", "--exclude", "price,id,note", "--kernel", "Gaussian(gamma=0.1)"]
-    asked += ["--n-components", "256", "--alpha", "1e-6", "--metric", "identity", "--baselines", "off"]
-    words = ["train", *asked, "--out", tmp_path / "m"]
-    if command == "score":
-        run_to(*words)
-        words = ["score", tmp_path / "m", data / "new.parquet", "--keep", "id", "--out", tmp_path / "s.csv"]
-    done = shell(*words, preexec_fn=partial(resource.setrlimit, resource.RLIMIT_FSIZE, (4096, 4096)))
-    assert done.returncode == 75, done.stderr
-    assert "Traceback" not in done.stderr
-    assert not (tmp_path / ("m" if command == "train" else "s.csv")).exists()
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="no such limit")
 def test_a_limit_of_addresses_too_small_for_the_libraries(data, shell):
     """OpenBLAS would try for ever to get its first buffer, deaf to signals."""

@@ -49,14 +49,6 @@ def test_a_model_at_a_url_serves_every_command(run_to, data, model, bucket, tmp_
     assert sorted(path.name for path in tmp_path.iterdir()) == ["scores.parquet"]
 
 
-def test_a_graph_is_exported_to_a_url(run_to, model, bucket):
-    pytest.importorskip("onnx")
-    run_to("export", model, "--out", f"{bucket}/m.onnx")
-    run_to("export", model, "--out", "m.onnx")
-    with open("m.onnx", "rb") as file:
-        assert content(bucket, "m.onnx") == file.read()
-
-
 def test_a_search_keeps_its_rungs_at_a_url(run_to, data, bucket):
     search = ["tune", data / "test.parquet", "--label", "y", *FEATURES[:4], "--n-components", "8", "--quiet"]
     search += ["--budget", "0.5passes", "--out", f"{bucket}/m", "--checkpoint", f"{bucket}/c", "--resume"]
