@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import pty
 import threading
 
 import pytest
@@ -92,13 +91,6 @@ def test_on_a_terminal_a_bar_overwrites_itself_and_ends_with_a_line(kind):
         "\rtrain: 2,400 of at most 4,000 rows in 24 s, 100 rows/s, round 4/8, loss 0.25, accuracy 80.00 %\n"
     )
     assert text.count("\n") == 3
-
-
-def test_a_real_terminal_is_known_as_one():
-    ours, theirs = pty.openpty()
-    with open(theirs, "w") as stream:
-        assert Progress("auto", stream).kind == "bar"
-    os.close(ours)
 
 
 def test_rows_of_many_threads_add_up():

@@ -31,7 +31,7 @@ def _optional(param: click.Parameter) -> click.Parameter:
 )
 @click.pass_context
 def doctor_command(ctx: click.Context, /, **values: Any) -> None:
-    """Look at the client, the scheduler and every worker: versions, data, --scratch, disks, memory, BLAS, clocks.
+    """Look at the client, the scheduler and every worker: versions, data, --scratch, disks, memory, clocks.
 
     Run it with the arguments of train: it lists what the processes lack for the job, and how to fix it. What the job
     itself needs, train --dry-run says. All arguments are optional. Nothing is changed. Exit code 0 if nothing is wrong,

@@ -89,10 +89,6 @@ FIELDS = (
 )
 
 
-def test_a_folder_without_runs_says_so(run_to, tmp_path):
-    assert run_to("watch", tmp_path).stdout.startswith(f"No runs in {tmp_path}: ")
-
-
 @pytest.mark.parametrize("field", FIELDS, ids=".".join)
 def test_no_strange_record_hides_others_or_ends_in_a_traceback(run, tmp_path, field, monkeypatch):
     dead_after = jobs.follow.dead_after
