@@ -86,19 +86,11 @@ def test_both_make_the_same_bytes(asked, tmp_path):
         assert recipe[name] == settings[name]
 
 
-# What is refused -> a part of the answer, the label, the settings, the table if it is another
+# What is refused, but for bad data (tests/bad_input) -> a part of the answer, the label, the settings
 REFUSED = {
     "a label without squares": ("does not fit float64", "price", FIXED, {"price": table().price * 1e200}),
-    "one class": ("two classes", "y", FIXED, {"y": "in"}),
-    "a missing number": ("'gap'", "y", FIXED | {"missing": "error"}, {"gap": GAPS}),
-    "text": ("'city'", "y", FIXED | {"categorical_features": None}, {"city": CITY}),
-    "an infinite number": ("the value inf", "y", FIXED, {"c": [np.inf, *SITES[1:]]}),
     "a scorer of numbers": ("is for numbers", "y", FIXED | {"scoring": "neg_mean_absolute_error"}),
     "a scorer of probabilities": ("loss", "y", FIXED | {"scoring": "neg_log_loss"}),
-    "one group": ("one group", "price", STEPS | {"group": "site"}, {"site": "all"}),
-    "negative weights": ("egative", "y", FIXED | {"weight": "w"}, {"w": -1.0}),
-    "another word": ("efort", "y", FIXED | {"loss": "efort"}),
-    "another effort": ("much", "y", FIXED | {"effort": "much"}),
     "no seconds": ("is not valid", "y", FIXED | {"max_seconds": 0}),
     "too few seconds": ("usual cores, beyond", "y", STEPS | {"n_components": 2800, "max_seconds": 0.5}),
     "too little room": ("max", "y", STEPS | {"local": "grids(n_grids=512)", "max_model_size": "10kB"}),
