@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dkernel.data.arrow import pick_rows
 from dkernel.data.column_types import BOOL, FLOAT, INT, TEXT, UNTYPED, are_numbers, type_of_dtype
 from dkernel.data.encoding import Encoding
-from dkernel.data.encoding.label_means import LEAST_WEIGHT, copies_in_folds, has_weight
+from dkernel.data.encoding.label_means import LEAST_WEIGHT, has_weight, row_folds
 from dkernel.errors import DataError, MissingLabelError
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.object_values import is_missing_cell
@@ -101,13 +101,13 @@ class UncheckedBlock:
     def encode(self, encoding: Encoding | None, dtype: str, first: int | None = None) -> "UncheckedBlock":
         """Replace the features by the inputs that an encoding makes of them.
 
-        `first` is, of rows to learn from, the number of the first copy of the first, as in `label_means`.
+        `first` is, of rows to learn from, the number of the first.
         """
         if encoding is None:
             return self
         folds = None
         if first is not None and encoding.folded:
-            folds = copies_in_folds(first, len(self.X), self.weight)
+            folds = row_folds(first, len(self.X))
         X, marks = encoding.encode(self.X, dtype, folds)
         return replace(self, X=X, marks=marks)
 

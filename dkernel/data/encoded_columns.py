@@ -1,27 +1,23 @@
 """Columns of files that get an encoding, and the passes over them that learn it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from dask.delayed import Delayed
 
-from dkernel.data.block import chunk_limit, no_weight
+from dkernel.data.block import no_weight
 from dkernel.data.column_types import DATE, EMPTY, NUMBERS, TEXT, TIMES, has_more_digits
 from dkernel.data.encoding import CategoryColumn, Encoding, TableCounts
 from dkernel.data.encoding.counts import CategoryCount
 from dkernel.data.encoding.notation import remark_on
 from dkernel.data.encoding.text_values import is_number_format
-from dkernel.data.file_parts import count_weights
-from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, number_files
+from dkernel.data.file_schema import ReadOptions
 from dkernel.data.object_columns import find_domains
 from dkernel.data.refused_columns import refuse_notations
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.numerics.sparse_rows import named
-from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.numerics.validation import nearest_name, quote_name
 
 AT_ONCE = 64
@@ -91,32 +87,6 @@ def find_wide_columns(
         at = [encoding.positions[name].start if name in numbers else None for name in names]
     found = zip(at, types, whole, strict=True)
     return {j: is_whole for j, parts, is_whole in found if j is not None and any(map(has_more_digits, parts))}
-
-
-def with_numbers(tables: Sequence[FileSchema], columns: ReadColumns, request: ReadOptions) -> list[FileSchema]:
-    """The files, each with the number of its first row.
-
-    Where means of the label may be learned, a row has a number for each copy: the weights are then read on their own.
-    """
-    categories = columns.encoded is not None and "category" in columns.encoded.values()
-    if columns.weight is None or columns.label is None or request.encoding is not None or not categories:
-        return number_files(tables)
-    stepped = [table.with_steps(PIECE_ROWS) for table in tables]
-    tasks, owners = [], []
-    for number, table in enumerate(stepped):
-        for part, _ in divide(table, chunk_limit(1, 8)):
-            steps = table.rows_of_steps(part)
-            tasks.append(table.file.task(count_weights, part, columns, steps))
-            owners.append((number, table.first_step(part)))
-    counted = [np.zeros((table.n_steps, 2), np.int64) for table in stepped]
-    for first in range(0, len(tasks), AT_ONCE):
-        counts = request.compute(*tasks[first : first + AT_ONCE])
-        for (number, step), some in zip(owners[first : first + AT_ONCE], counts, strict=True):
-            counted[number][step : step + len(some)] = some
-    pairs = zip(stepped, counted, strict=True)
-    return number_files(
-        [replace(table, counted=tuple((rows, copies) for rows, copies in counts.tolist())) for table, counts in pairs]
-    )
 
 
 def learn_encoding(

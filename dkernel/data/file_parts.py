@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from dkernel.data.block import Block, UncheckedBlock, as_whole_label, cut_blocks
 from dkernel.data.encoding import TableCounts
-from dkernel.data.encoding.label_means import has_weight, n_copies
 from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import read_texts
@@ -42,23 +41,6 @@ def count_part(file: File, part: FilePart, columns: ReadColumns) -> TableCounts:
     file.check()
     rows = read_file_part(file, part, columns)
     return TableCounts.of(rows.X, columns.encoded or {}, rows.label, rows.weight, part.number)
-
-
-def count_weights(
-    file: File, part: FilePart, columns: ReadColumns, steps: Sequence[int]
-) -> tuple[tuple[int, int], ...]:
-    """The rows of positive weight, and the copies, in each step of one part; runs on a worker.
-
-    Parameters
-    ----------
-    steps : rows of each step
-    """
-    file.check()
-    alone = replace(columns, features=(str(columns.weight),), label=None, weight=None, kept=(), encoded=None)
-    weights = read_file_part(file, part, replace(alone, dtype="float64"))
-    rows = np.delete(np.arange(part.rows), part.without)
-    each = np.split(weights.X[:, 0], np.searchsorted(rows, np.cumsum(steps)[:-1]))
-    return tuple((int(np.count_nonzero(has_weight(some))), n_copies(some)) for some in each)
 
 
 def read_unit(

@@ -90,9 +90,8 @@ class FileSchema:
     are not in `kinds`, and `width` is then the numbers that a row stores. `coded`: columns stored as categories, of
     numbers too. `keys`: columns that the names of its folders hold, and their value in all of its rows. `left_out`:
     numbers of bad rows. `types`: the Arrow type of each column, where the file says one. `before`: rows of the files
-    before it. `counted`: rows of positive weight in each step, and copies of rows; `before` is then of copies.
-    `whole_label`: the label is text such as 1.0, of whole numbers with a point. `unclear`: columns of numbers in
-    a notation, as 1,200, which may be thousands or a fraction, and one of these texts.
+    before it. `whole_label`: the label is text such as 1.0, of whole numbers with a point. `unclear`: columns of
+    numbers in a notation, as 1,200, which may be thousands or a fraction, and one of these texts.
     """
 
     file: File
@@ -112,7 +111,6 @@ class FileSchema:
     left_out: tuple[int, ...] = ()
     types: Mapping[str, Any] = field(default_factory=dict, repr=False)
     before: int = 0
-    counted: tuple[tuple[int, int], ...] = ()
     whole_label: bool = False
     unclear: Mapping[str, str] = field(default_factory=dict)
 
@@ -120,25 +118,6 @@ class FileSchema:
     def n_steps(self) -> int:
         """Number of the steps."""
         return -(-self.rows // self.steps) if isinstance(self.steps, int) else len(self.steps)
-
-    def first_step(self, part: "FilePart") -> int:
-        """The number of the step with which a part begins."""
-        return part.first // self.steps if isinstance(self.steps, int) else part.first
-
-    def rows_of_steps(self, part: "FilePart") -> tuple[int, ...]:
-        """The rows of each step of a part."""
-        if isinstance(self.steps, int):
-            return tuple(np.diff([*range(0, part.rows, self.steps), part.rows]).tolist())
-        return self.steps[part.first : part.stop]
-
-    def with_steps(self, rows: int) -> "FileSchema":
-        """The file with steps of at least this many rows, if its steps all have the same number of rows."""
-        return replace(self, steps=self.steps * -(-rows // self.steps)) if isinstance(self.steps, int) else self
-
-    @property
-    def copies(self) -> tuple[int, ...]:
-        """The copies of the rows in each step, where they are counted."""
-        return tuple(copies for _, copies in self.counted)
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -218,8 +197,7 @@ class FilePart:
     """One unit of one file: steps first .. stop - 1, which are rows first_row .. first_row + rows - 1.
 
     Of a text it is the bytes between `marks`, with `line` lines of the file before them. `without` are the numbers in
-    it of rows that are left out. `number` is that of its first row among the rows of all files, or among the
-    copies of these where they are counted.
+    it of rows that are left out. `number` is that of its first row among the rows of all files.
     """
 
     first: int
@@ -239,11 +217,8 @@ def divide(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...
     Small consecutive steps are read together up to `limit` rows; a longer step is one part cut into several chunks.
     """
     bad, parts = np.array(table.left_out, np.int64), []
-    copies = np.append(0, np.cumsum(table.copies, dtype=np.int64))
     for part, _ in _divide_steps(table, limit):
         before = part.first_row - int((bad < part.first_row).sum())
-        if table.counted:
-            before = int(copies[table.first_step(part)])
         inside = bad[(bad >= part.first_row) & (bad < part.first_row + part.rows)] - part.first_row
         if len(inside) < part.rows:
             part = replace(part, without=tuple(inside.tolist()), number=table.before + before)
@@ -256,7 +231,7 @@ def number_files(tables: Sequence[FileSchema]) -> list[FileSchema]:
     result, before = [], 0
     for table in tables:
         result.append(replace(table, before=before))
-        before += sum(table.copies) if table.counted else table.rows - len(table.left_out)
+        before += table.rows - len(table.left_out)
     return result
 
 

@@ -17,12 +17,12 @@ from dkernel.data.block import chunk_limit
 from dkernel.data.column_selection import select_columns
 from dkernel.data.column_types import BOOL, EMPTY, INT
 from dkernel.data.compute import dask_compute
-from dkernel.data.encoded_columns import find_wide_columns, learn_encoding, with_numbers
+from dkernel.data.encoded_columns import find_wide_columns, learn_encoding
 from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.text_values import parse_formats
 from dkernel.data.endings import FORMATS, split_ending
 from dkernel.data.file_parts import count_part, format_module, read_unit
-from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, part_of_no_rows
+from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, number_files, part_of_no_rows
 from dkernel.data.paths import File, expand
 from dkernel.data.readers.folder_keys import parse_keys, with_folder_keys
 from dkernel.data.refused_columns import collect_refusals
@@ -234,7 +234,7 @@ def _open(
         tables, rejected = without_bad_rows(tables, chosen, request)
     if request.dtype == "auto":
         chosen = replace(chosen, dtype="float64")  # to count in, until all rows say which
-    tables = with_numbers(tables, chosen, request)
+    tables = number_files(tables)
     chosen, notes = _with_encoding(tables, chosen, request)
     notes |= _note_hidden(tables[0], request)
     wide: Mapping[int, bool] = {}
@@ -390,7 +390,6 @@ def _source(
         columns.objects,
         row_bytes,
         tuple(f"{f.size} bytes, {f.stamp}" for f in files),
-        counted=sum(rows for table in tables for rows, _ in table.counted) or None,
         encoding=columns.encoding,
         weight_column=columns.weight,
         large_groups=_large_groups(tables),

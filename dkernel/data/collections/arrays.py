@@ -10,7 +10,7 @@ from dask.delayed import delayed
 
 from dkernel.data.block import one_a_row, targets_in
 from dkernel.data.collections.dask_arrays import dense_blocks, find_name
-from dkernel.data.collections.rows import GivenRows, Part
+from dkernel.data.collections.rows import GivenRows
 from dkernel.data.collections.tables import (
     as_rows,
     check_names,
@@ -96,7 +96,6 @@ def from_arrays(
             encoding, categorical, missing = None, "none", "error"
     rows, names = GivenRows.of(X, y, weight, compute), columns or column_names(X)
     notes: dict[str, str] = {}
-    parts: Sequence[Part] = ()
     if encoding is not None or missing != "error" or categorical != "none":
         request = ReadOptions(
             dtype=dtype,
@@ -109,7 +108,7 @@ def from_arrays(
             dates=dates,
             formats=parse_formats(formats),
         )
-        rows, encoding, notes, parts = collect_refusals(partial(_encode, rows, names, request))
+        rows, encoding, notes = collect_refusals(partial(_encode, rows, names, request))
 
     def reopen(**changed: Any) -> Source:
         return from_arrays(**again | {"holes": holes} | changed)
@@ -117,7 +116,7 @@ def from_arrays(
     settled = objects or asked != "auto" or isinstance(columns, RangeNames) or hasattr(rows.X, "tocsr")
     wide = {} if settled else _wide_columns(rows.X, names, encoding)
     return replace(
-        rows.source(Layout(names or (), dtype, objects), encoding, parts),
+        rows.source(Layout(names or (), dtype, objects), encoding),
         wide=wide,
         in_dtype=(lambda dtype: reopen(dtype=dtype)) if wide else None,
         reopen=reopen,
@@ -138,32 +137,30 @@ def _wide_columns(X: Any, names: Sequence[str] | None, encoding: Encoding | None
 
 def _encode(
     rows: GivenRows, names: Sequence[str] | None, request: ReadOptions, refused: Set[str] = frozenset()
-) -> tuple[GivenRows, Encoding | None, dict[str, str], Sequence[Part]]:
-    """The rows, the encoding of their columns, notes about it, and the parts that it was learned from, if it was.
+) -> tuple[GivenRows, Encoding | None, dict[str, str]]:
+    """The rows, the encoding of their columns, and notes about it.
 
     Columns in `refused` are left out.
     """
     if not (hasattr(rows.X, "dtypes") or are_numbers(rows.X.dtype)):
-        return rows, None, {}, ()
+        return rows, None, {}
     names = check_names(names, int(rows.X.shape[1]))
     if refused:
         kept = [j for j, name in enumerate(names) if name not in refused]
         rows = replace(rows, X=rows.X.iloc[:, kept] if hasattr(rows.X, "iloc") else rows.X[:, kept])
         names = [names[j] for j in kept]
     if request.encoding is not None:
-        return rows, request.encoding, {}, ()
+        return rows, request.encoding, {}
     request = replace(request, holes=request.holes or (request.missing != "error" and has_missing(rows.X)))
     kinds, stored = _kinds_to_encode(rows.X, names, request)
     if kinds is None:
-        return rows, None, {}, ()
+        return rows, None, {}
     rows = rows.regular()
-    # The numbers of rows decide the folds of means of the label, which only categories have.
-    parts = rows.parts(weighed="category" in kinds.values())
     named = stored.union(request.formats, request.categorical if isinstance(request.categorical, tuple) else ())
     count = partial(count_rows, tuple(kinds), kinds, dict(request.formats), frozenset(kinds) - named)
     token = uuid4().hex  # a worker that has a result under a key does not compute it again
-    tasks = [delayed(count)(*part, dask_key_name=f"dkernel-read-{token}-{i}") for i, part in enumerate(parts)]
-    return rows, *learn_encoding(tasks, kinds, request, stored, "X"), parts
+    tasks = [delayed(count)(*part, dask_key_name=f"dkernel-read-{token}-{i}") for i, part in enumerate(rows.parts())]
+    return rows, *learn_encoding(tasks, kinds, request, stored, "X")
 
 
 def _kinds_to_encode(

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from dask.delayed import Delayed, delayed
+from dask.delayed import Delayed
 from numpy.typing import NDArray
 
 from dkernel.data.block import (
@@ -45,7 +45,6 @@ from dkernel.data.collections.tables import (
 from dkernel.data.column_types import BOOL, FLOAT, INT, TEXT, type_of_dtype
 from dkernel.data.compute import dask_compute
 from dkernel.data.encoding import Encoding
-from dkernel.data.encoding.label_means import n_copies
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError
 from dkernel.numerics.layout import Layout
@@ -53,7 +52,7 @@ from dkernel.numerics.rows import byte_views, stored_size
 from dkernel.numerics.sparse_rows import RangeNames
 
 Part = tuple[int, Any, Any, Any]
-"""Number of the first copy of the first row; rows, labels and weights, of Dask as tasks."""
+"""Number of the first row; rows, labels and weights, of Dask as tasks."""
 
 _NO_TASKS: Mapping[Any, Any] = MappingProxyType({})
 _HASH_BYTES = 64 * 2**20  # hashed at a time: a copy of no more is made
@@ -91,24 +90,23 @@ class GivenRows(ABC):
     def regular(self) -> "GivenRows":
         """These rows with parts of known sizes, which label and weight have too."""
 
-    def parts(self, weighed: bool) -> list[Part]:
-        """Regular rows in parts; unless they are `weighed`, each row has one number."""
-        numbers, *columns = self._parts(weighed and self.label is not None and self.weight is not None)
-        return list(zip(np.cumsum([0, *numbers[:-1]]).tolist(), *columns, strict=True))
+    def parts(self) -> list[Part]:
+        """Regular rows in parts, each with the number of its first row."""
+        sizes, *columns = self._parts()
+        return list(zip(np.cumsum([0, *sizes[:-1]]).tolist(), *columns, strict=True))
 
     @abstractmethod
-    def _parts(self, weighed: bool) -> tuple[Sequence[Any], ...]:
+    def _parts(self) -> tuple[Sequence[Any], ...]:
         """Numbers that the rows of each part have; its X, labels and weights."""
 
     @abstractmethod
-    def source(self, layout: Layout, encoding: Encoding | None, parts: Sequence[Part] = ()) -> Source:
+    def source(self, layout: Layout, encoding: Encoding | None) -> Source:
         """The source of these rows.
 
         Parameters
         ----------
         layout : of X; without names its columns have numbers
         encoding : makes the inputs of the columns
-        parts : of the same rows, where their inputs are to learn from
         """
 
 
@@ -119,16 +117,16 @@ class MemoryRows(GivenRows):
         label, weight = label_and_weight(self.label, self.weight, len(self.X))
         return replace(self, label=label, weight=weight)
 
-    def _parts(self, weighed: bool) -> tuple[Sequence[Any], ...]:
+    def _parts(self) -> tuple[Sequence[Any], ...]:
         sizes = cut_evenly(len(self.X), chunk_limit(self.X.shape[1], 8))
         slices = [slice(stop - n, stop) for n, stop in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
         chunks, labels, weights = (
             [None if each is None else take_rows(each, part) for part in slices]
             for each in (self.X, self.label, self.weight)
         )
-        return list(map(n_copies, weights)) if weighed else sizes, chunks, labels, weights
+        return sizes, chunks, labels, weights
 
-    def source(self, layout: Layout, encoding: Encoding | None, parts: Sequence[Part] = ()) -> Source:  # noqa: ARG002
+    def source(self, layout: Layout, encoding: Encoding | None) -> Source:
         X = self.X
         rows, p = (int(n) for n in X.shape)
         if not rows:
@@ -143,12 +141,12 @@ class MemoryRows(GivenRows):
         inputs = layout if encoding is None else replace(layout, columns=encoding.names)
         row_bytes = inputs.row_bytes(stored)
         token = _hash(X, layout.columns, label, weight, encoding)
-        units, first, number = [], 0, 0
+        units, first = [], 0
         for i, n in enumerate(cut_evenly(rows, chunk_limit(row_bytes, 1))):
             some = [None if each is None else take_rows(each, slice(first, first + n)) for each in (X, label, weight)]
-            make = partial(_make_blocks, layout, (n,), (first, number), encoding)
+            make = partial(_make_blocks, layout, (n,), first, encoding)
             units.append(_unit((n,), (token, layout.columns, layout.dtype, i), make, some))
-            first, number = first + n, number + (n if some[2] is None else n_copies(some[2]))
+            first += n
         return _source(units, inputs, token, label, row_bytes, encoding)
 
 
@@ -177,15 +175,15 @@ class DaskRows(GivenRows):
     def regular(self) -> "GivenRows":
         return DaskRows(*make_regular(self.X, self.label, self.weight, self.compute), self.compute)
 
-    def _parts(self, weighed: bool) -> tuple[Sequence[Any], ...]:
+    def _parts(self) -> tuple[Sequence[Any], ...]:
         sizes = self.X.chunks[0]
         chunks, labels, weights = (
             [None] * len(sizes) if each is None else list(each.to_delayed().reshape(len(sizes), -1)[:, 0])
             for each in (self.X, self.label, self.weight)
         )
-        return self.compute(*map(delayed(n_copies), weights)) if weighed else sizes, chunks, labels, weights
+        return sizes, chunks, labels, weights
 
-    def source(self, layout: Layout, encoding: Encoding | None, parts: Sequence[Part] = ()) -> Source:
+    def source(self, layout: Layout, encoding: Encoding | None) -> Source:
         names = column_names(self.X)
         if encoding is None and names and not layout.objects:
             check_numbers(self.X, names, self.compute)
@@ -195,11 +193,10 @@ class DaskRows(GivenRows):
         row_bytes, reading = inputs.row_bytes(), (layout.columns, layout.dtype, repr(encoding))
         arrays = [None if each is None else (each.name, each.chunks) for each in (rows.X, rows.label, rows.weight)]
         token = hashlib.sha256(repr((arrays, reading)).encode()).hexdigest()
-        numbers = [number for number, *_ in parts] or [0] * len(rows.X.chunks[0])
         units, first = [], 0
         for i, n, keys, graph in block_graphs(rows.X, rows.label, rows.weight):
             sizes = cut_evenly(n, chunk_limit(row_bytes, 1))
-            make = partial(_make_blocks, layout, sizes, (first, numbers[i]), encoding)
+            make = partial(_make_blocks, layout, sizes, first, encoding)
             units.append(_unit(sizes, (token, i), make, keys, graph))
             first += n
         if not units:
@@ -239,24 +236,21 @@ def _source(
 def _make_blocks(
     layout: Layout,
     rows: tuple[int, ...],
-    first: tuple[int, int],
+    first: int,
     encoding: Encoding | None,
     X: Any,
     label: Any = None,
     weight: Any = None,
 ) -> tuple[Block, ...]:
-    """The blocks of one unit of collections; runs on a worker.
-
-    `first` is the number of the first row, and that of its first copy.
-    """
+    """The blocks of one unit of collections, whose first row has this number; runs on a worker."""
     columns = layout.columns
     values = (
         matrix(X, layout.array_dtype) if encoding is None else to_table(X, columns, encoding.kinds, encoding.formats)
     )
     raw = UncheckedBlock(values, one_a_row(label, "y", several=True), one_a_row(weight, "weight"))
-    raw = raw.encode(encoding, layout.dtype, None if label is None else first[1])
+    raw = raw.encode(encoding, layout.dtype, None if label is None else first)
     layout = layout if encoding is None else replace(layout, columns=encoding.names)
-    return cut_blocks(raw, rows, layout, partial(describe_row, first=first[0]))
+    return cut_blocks(raw, rows, layout, partial(describe_row, first=first))
 
 
 def _hash(

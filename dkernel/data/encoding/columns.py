@@ -205,7 +205,7 @@ class CategoryColumn:
         coded: tuple[Sequence[str | None], NDArray[Any]],
         X: NDArray[Any],
         strict: bool = False,
-        folds: NDArray[np.float64] | None = None,
+        folds: NDArray[np.int64] | None = None,
     ) -> NDArray[np.int8] | None:
         """Write the inputs of values to X (n, width); returns marks (n,) of values that are missing or unknown.
 
@@ -213,7 +213,7 @@ class CategoryColumn:
         ----------
         coded : the different values, None for a missing one, and for each row which of them it has
         strict : a missing value becomes NaN, which the gate of blocks refuses with its place
-        folds : of rows to learn from, copies in each fold (n, LABEL_FOLDS)
+        folds : of rows to learn from (n,)
         """
         words, codes = coded
         number = {level: i for i, level in enumerate(self.levels)}
@@ -230,12 +230,7 @@ class CategoryColumn:
                 mark[i] = UNKNOWN_MARK
         if self.means is not None:
             tables = np.array([[means.of(word) for word in words] for means in (self.means, *self.folds)])
-            if folds is None:
-                X[:, self.one_hot :] = tables[0, codes]
-            else:
-                shares = folds / folds.sum(axis=1, keepdims=True)
-                parts = zip(shares.T, tables[1:], strict=True)
-                X[:, self.one_hot :] = np.sum([share[:, None] * each[codes] for share, each in parts], axis=0)
+            X[:, self.one_hot :] = tables[0 if folds is None else 1 + folds, codes]
         where = at[codes]
         rows = np.flatnonzero(where >= 0)
         X[rows, where[rows]] = ONE_HOT

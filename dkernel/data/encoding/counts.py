@@ -28,11 +28,11 @@ from dkernel.data.encoding.label_means import (
     LABEL_FOLDS,
     LabelCounts,
     LabelPart,
-    copies_in_folds,
     find_positions,
     has_weight,
     read_weights,
     row_copies,
+    row_folds,
 )
 from dkernel.data.encoding.notation import SEVERAL_NOTATIONS, find_example, find_meaning, foremost
 from dkernel.data.encoding.text_values import read_times
@@ -315,18 +315,18 @@ class TableCounts:
         ----------
         kinds : of each column: "number", one of TIMES or "category"
         label, weight : (n,), of rows that have them
-        first : number of the first copy of the first row, as in `label_means`
+        first : number of the first row
         """
+        folds = row_folds(first, len(table))
         if weight is not None:
             weight = read_weights(weight)
             used = has_weight(weight)
-            weight = weight[used]
+            weight, folds = weight[used], folds[used]
             table = pick_rows(table, used)
             label = None if label is None else np.asarray(label)[used]
         counts: list[Count] = []
         coded_too = "category" in kinds.values()
         part = LabelPart.of(label, weight) if coded_too else None
-        folds = None if part is None else copies_in_folds(first, len(table), weight)
         for j, (name, kind) in enumerate(kinds.items()):
             column = get_column(table, j, name)
             if kind == "category":

@@ -99,14 +99,14 @@ class Encoding:
         return replace(self, columns=tuple(columns))
 
     def encode(
-        self, table: Any, dtype: str = "float32", folds: NDArray[np.float64] | None = None
+        self, table: Any, dtype: str = "float32", folds: NDArray[np.int64] | None = None
     ) -> tuple[NDArray[Any], NDArray[np.int8] | None]:
         """The inputs (n, width) of a table, and marks of the values that training never saw.
 
         Parameters
         ----------
         table : an Arrow table with these columns, or an array (n, p) of numbers, NaN where they are missing
-        folds : of rows to learn from, see `label_means.copies_in_folds`
+        folds : of rows to learn from, see `label_means.row_folds`
 
         Returns
         -------

@@ -6,15 +6,13 @@ values do not differ by more than their rows do, v is 0 and the column has no me
 
 A row that is learned from has the means of the rows of the other folds: its own label is not in them, and the holdout
 is judged as new rows are. Rows to predict have the means of all. The fold of a row follows its number among all rows,
-and sums are exact, so nothing depends on how rows are cut into files or chunks. A row of weight k counts as k rows, its
-copies, which have numbers one after the other: the means of each fold are those of a table of the copies, and the row
-has the average of what its copies would have. One of weight 0 has no number.
+and sums are exact, so nothing depends on how rows are cut into files or chunks. In sums a row has its weight.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,60 +39,15 @@ LARGEST = 1e100
 """Labels beyond it have no means: their squares are no numbers."""
 
 
-FOLD_PERIOD = 65_537
-"""Numbers after which the folds repeat, so that those of many copies need no count; a prime, as no table repeats by."""
-
-
-@cache
-def _folds_before() -> NDArray[np.float64]:
-    """How many of the first numbers are in each fold (FOLD_PERIOD + 1, LABEL_FOLDS)."""
-    fold = row_hash(0, "folds of label means", 0, FOLD_PERIOD) % np.uint64(LABEL_FOLDS)
-    before = np.zeros((FOLD_PERIOD + 1, LABEL_FOLDS))
-    np.cumsum(fold[:, None] == np.arange(LABEL_FOLDS), axis=0, out=before[1:])
-    before.flags.writeable = False
-    return before
-
-
-def copies_in_folds(first: int, n: int, weight: NDArray[Any] | None = None) -> NDArray[np.float64]:
-    """How many copies of each of n rows are in each fold (n, LABEL_FOLDS); `first` is the number of the first copy.
-
-    A row that counts as none has the fold of the next number.
+def row_folds(first: int, n: int) -> NDArray[np.int64]:
+    """The fold of each of n rows, of which the first has this number (n,).
 
     Examples
     --------
-    >>> bool((copies_in_folds(0, 100)[40:] == copies_in_folds(40, 60)).all())
-    True
-    >>> copies_in_folds(0, 2, np.array([3.0, 2.0])).sum(axis=1).tolist()
-    [3.0, 2.0]
-    >>> alone = copies_in_folds(0, 5)
-    >>> bool((copies_in_folds(0, 2, np.array([3.0, 2.0])) == [alone[:3].sum(axis=0), alone[3:].sum(axis=0)]).all())
+    >>> row_folds(0, 100)[40:].tolist() == row_folds(40, 60).tolist()
     True
     """
-    before = _folds_before()
-    if weight is None:
-        number = (first + np.arange(n)) % FOLD_PERIOD
-        alone: NDArray[np.float64] = before[number + 1] - before[number]
-        return alone
-    copies = _copies_of_rows(weight)
-    shifts = np.fmod(copies, FOLD_PERIOD)
-    begin = np.fmod(first % FOLD_PERIOD + np.cumsum(shifts) - shifts, FOLD_PERIOD)
-    end = begin + np.maximum(copies, 1)
-    stop = np.fmod(end, FOLD_PERIOD)
-    whole = (end - stop) / FOLD_PERIOD
-    rest = before[stop.astype(np.int64)] - before[begin.astype(np.int64)]
-    in_folds: NDArray[np.float64] = whole[:, None] * before[-1] + rest
-    return in_folds
-
-
-def n_copies(weight: Any) -> int:
-    """The number of copies of all rows, less whole periods of the folds: weights of 1e30 have more than sums hold."""
-    return int(np.fmod(_copies_of_rows(weight), FOLD_PERIOD).sum())
-
-
-def _copies_of_rows(weight: Any) -> NDArray[np.float64]:
-    """The copies of each row, 0 where its weight is none: the gate refuses it."""
-    values = read_weights(weight)
-    return np.where(has_weight(values), row_copies(values), 0.0)
+    return (row_hash(0, "folds of label means", first, n) % np.uint64(LABEL_FOLDS)).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -140,7 +93,7 @@ class LabelCounts:
     Parameters
     ----------
     values : of the category, "" for a missing one
-    copies : number of rows (LABEL_FOLDS, m), each as often as it has copies there
+    copies : number of rows (LABEL_FOLDS, m), each as often as `row_copies` says
     moments : sums of the weights, of label times weight and of its square times weight (LABEL_FOLDS, m, 3), None where
         the label is no number
     classes : of the label, None where there are more than MOST_CLASSES
@@ -149,7 +102,7 @@ class LabelCounts:
     Examples
     --------
     >>> label = LabelPart.of(np.array([1.0, 3.0, 4.0, 6.0]))
-    >>> counts = LabelCounts.of(("a", "b"), np.array([0, 0, 1, 1]), label, copies_in_folds(0, 4))
+    >>> counts = LabelCounts.of(("a", "b"), np.array([0, 0, 1, 1]), label, row_folds(0, 4))
     >>> counts.merge(counts).means().of("a"), counts.means().of("?")
     ((2.1...,), (3.5,))
     """
@@ -162,17 +115,18 @@ class LabelCounts:
 
     @classmethod
     def of(
-        cls, values: tuple[str, ...], positions: NDArray[np.int64], label: LabelPart, folds: NDArray[np.float64]
+        cls, values: tuple[str, ...], positions: NDArray[np.int64], label: LabelPart, folds: NDArray[np.int64]
     ) -> "LabelCounts":
         """The sums of rows whose value of the category has this position among `values`, -1 for another.
 
         Parameters
         ----------
-        folds : copies of each row in each fold (n, LABEL_FOLDS)
+        folds : of each row (n,)
         """
         m, moments, classes = len(values), None, None
-        rows, fold, weight, many = _with_copies(np.flatnonzero(label.used & (positions >= 0)), folds, label.weight)
-        at = fold * m + positions[rows]
+        rows = np.flatnonzero(label.used & (positions >= 0))
+        at, weight = folds[rows] * m + positions[rows], None if label.weight is None else label.weight[rows]
+        many = None if weight is None else row_copies(weight)
         copies = np.bincount(at, many, LABEL_FOLDS * m).astype(np.float64).reshape(LABEL_FOLDS, m)
         ones = np.ones(len(at)) if weight is None else weight
         if label.numbers is not None:
@@ -276,27 +230,6 @@ def row_copies(weight: NDArray[np.float64]) -> NDArray[np.float64]:
     [0.0, 1.0, 1.0, 3.0, 3.0]
     """
     return np.ceil(weight)
-
-
-def _with_copies(
-    rows: NDArray[np.int64], folds: NDArray[np.float64], weight: NDArray[np.float64] | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    """Each row once for every fold that copies of it are in: the row, the fold, the weight there and the copies.
-
-    With all its weight in one fold, a row of a table of counts would get the means of the rows that have the other
-    labels.
-
-    Examples
-    --------
-    >>> _with_copies(np.array([0]), np.array([[0.0, 2.0, 1.0, 0.0, 0.0]]), np.array([3.0]))[1:3]
-    (array([1, 2]), array([2., 1.]))
-    """
-    if weight is None:
-        return rows, folds[rows].argmax(axis=1), None, None
-    each = weight / folds.sum(axis=1)
-    at, fold = np.nonzero(folds[rows])
-    rows, many = rows[at], folds[rows][at, fold]
-    return rows, fold, each[rows] * many, many
 
 
 def read_weights(weight: Any) -> NDArray[np.float64]:

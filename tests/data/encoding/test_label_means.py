@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dkernel.data.encoding import Encoding, TableCounts
-from dkernel.data.encoding.label_means import LABEL_FOLDS, copies_in_folds, shrink
+from dkernel.data.encoding.label_means import LABEL_FOLDS, row_folds, shrink
 
 KINDS = {"zip": "category", "x": "number"}
 
@@ -37,7 +37,7 @@ def encoding_of(frame, label="y", parts=1, weight=None):
 
 def inputs(encoding, frame, first=None):
     arrow = pa.Table.from_pandas(frame[list(KINDS)], preserve_index=False)
-    return encoding.encode(arrow, "float64", None if first is None else copies_in_folds(first, len(frame)))[0]
+    return encoding.encode(arrow, "float64", None if first is None else row_folds(first, len(frame)))[0]
 
 
 def test_the_mean_of_a_value_is_that_of_a_random_effect():
@@ -78,11 +78,32 @@ def test_rows_to_learn_from_do_not_see_their_own_label():
     one, two = encoding_of(frame), encoding_of(other)
     at = one.names.index("zip:mean")
     learned = [inputs(e, frame, 0)[:, at] for e in (one, two)]
-    folds = copies_in_folds(0, len(frame)).argmax(axis=1)
+    folds = row_folds(0, len(frame))
     fold = folds == folds[row]
     np.testing.assert_array_equal(learned[0][fold], learned[1][fold])
     assert inputs(two, frame)[row, at] > inputs(one, frame)[row, at]
     assert len(set(learned[0][frame["zip"] == frame["zip"][row]])) == LABEL_FOLDS
+
+
+@pytest.mark.parametrize("label", [lambda y: y, lambda y: np.digitize(y, [-1, 1])], ids=["number", "classes"])
+def test_means_are_those_of_the_rows_of_other_folds_with_their_weights(label):
+    frame = table()
+    frame["y"], weight = label(frame["y"]), np.random.default_rng(5).integers(0, 5, len(frame)) / 2
+    encoding, folds = encoding_of(frame, parts=3, weight=weight), row_folds(0, len(frame))
+    at = [i for i, name in enumerate(encoding.names) if name.startswith("zip:")]
+    learned, classes = inputs(encoding, frame, 0)[:, at], sorted(frame["y"].unique())
+    one_hot = frame[["y"]] if len(at) == 1 else pd.get_dummies(frame["y"])[classes].astype(float)
+    for fold in range(LABEL_FOLDS):
+        others = (folds != fold) & (weight > 0)
+        rows, w, names = one_hot[others], weight[others], frame["zip"][others]
+        total, n = pd.Series(w).groupby(names.values).sum(), np.ceil(pd.Series(w)).groupby(names.values).sum()
+        for j, column in enumerate(rows):
+            y = rows[column].to_numpy()
+            mean = pd.Series(w * y).groupby(names.values).sum() / total
+            spread = pd.Series(w * (y - names.map(mean)) ** 2).groupby(names.values).sum() / total
+            shrunk, base = shrink(n.to_numpy(), mean.to_numpy(), (n * spread).to_numpy())
+            expected = frame["zip"][folds == fold].map(pd.Series(shrunk, mean.index)).fillna(base)
+            np.testing.assert_allclose(learned[folds == fold, j], expected, rtol=1e-9)
 
 
 def test_parts_merge_to_the_whole():

@@ -2,14 +2,11 @@
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 import dkernel
-from dkernel import KernelClassifier, KernelRegressor
+from dkernel import KernelRegressor
 from dkernel.data.collections.arrays import from_arrays
-from dkernel.data.encoding import TableCounts
-from dkernel.data.encoding.label_means import FOLD_PERIOD, LABEL_FOLDS, copies_in_folds, n_copies
 from dkernel.data.opening import open_source
 from dkernel.errors import DataError
 
@@ -64,7 +61,6 @@ CASES = [
     of_many_missing_values,
     of_numbers_alone,
     of_a_level,
-    of_many_values_and_rows_of_weight_0,
     of_codes_among_numbers,
 ]
 
@@ -87,57 +83,6 @@ def test_means_of_the_label_over_all_rows_are_those_of_the_copies():
         weighted = from_arrays(frame, label, weight, **TABLES).encoding
         assert weighted == from_arrays(frame.iloc[copies], label[copies], **TABLES).encoding
         assert weighted.columns[0].means is not None
-
-
-def counts_of_labels():
-    """Two rows for each of 300 values, one of each class, with their numbers of rows as weights."""
-    rng = np.random.default_rng(0)
-    of_class = rng.binomial(40, rng.choice([0.1, 0.9], 300))
-    order = rng.permutation(600)
-    frame = pd.DataFrame({"s": [f"v{i}" for i in range(300)] * 2}).iloc[order].reset_index(drop=True)
-    return frame, np.repeat([0, 1], 300)[order], 1 + np.concatenate([40 - of_class, of_class])[order]
-
-
-def test_a_table_of_counts_is_learned_as_its_rows_are():
-    frame, y, weight = counts_of_labels()
-    machine = KernelClassifier("gaussian", gamma=1.0, n_components=64).fit(frame, y, sample_weight=weight)
-    most = np.maximum(*(np.bincount(frame["s"].str[1:].astype(int), weight * (y == k)) for k in (0, 1))).sum()
-    assert machine.score(frame, y, weight) > most / weight.sum() - 1e-9
-
-
-def test_means_of_each_fold_are_those_of_the_copies():
-    frame, y, weight = counts_of_labels()
-    arrow, kinds = pa.Table.from_pandas(frame), {"s": "category"}
-    copied = np.repeat(np.arange(len(frame)), weight)
-    found = TableCounts.of(arrow, kinds, y, weight).columns[0].label
-    expected = TableCounts.of(arrow.take(copied), kinds, y[copied]).columns[0].label
-    for without in (None, *range(LABEL_FOLDS)):
-        assert found.means(without) == expected.means(without)
-
-
-@pytest.mark.parametrize("label", [lambda y: y, lambda y: y > 0], ids=["number", "classes"])
-def test_a_row_has_the_average_of_what_its_copies_have(label):
-    frame, y, _ = of_many_values_and_rows_of_weight_0()
-    weight = np.random.default_rng(5).integers(0, 8, len(frame))
-    copied = np.repeat(np.arange(len(frame)), weight)
-    weighted = from_arrays(frame, label(y), weight, dtype="float64", **TABLES)
-    copies = from_arrays(frame.iloc[copied], label(y)[copied], dtype="float64", **TABLES)
-    sums = np.add.reduceat(copies.X.compute(scheduler="sync"), (np.cumsum(weight) - weight)[weight > 0])
-    found = weighted.X.compute(scheduler="sync")[weight > 0]
-    assert any(name.startswith("zip:") for name in weighted.columns)
-    np.testing.assert_allclose(found, sums / weight[weight > 0, None], rtol=1e-12, atol=1e-14)
-
-
-def test_folds_of_copies_are_those_of_their_numbers():
-    weight = np.random.default_rng(0).integers(0, 4, 60).astype(float)
-    weight[[7, 30]] = FOLD_PERIOD, 3 * FOLD_PERIOD - 1
-    for first in (0, FOLD_PERIOD - 9, 10**12):
-        alone = copies_in_folds(first, int(weight.sum()))
-        for row, (found, stop) in enumerate(zip(copies_in_folds(first, 60, weight), np.cumsum(weight), strict=True)):
-            if weight[row]:
-                assert (found == alone[int(stop - weight[row]) : int(stop)].sum(axis=0)).all()
-        rest = copies_in_folds(first + n_copies(weight[:40]), 20, weight[40:])
-        assert (rest == copies_in_folds(first, 60, weight)[40:]).all()
 
 
 @pytest.mark.parametrize("scale", [1e-3, 0.37, 1.0])
