@@ -9,7 +9,7 @@ from dask.delayed import Delayed
 from dkernel.data.block import no_weight
 from dkernel.data.column_types import DATE, EMPTY, NUMBERS, TEXT, TIMES, has_more_digits
 from dkernel.data.encoding import CategoryColumn, Encoding, TableCounts
-from dkernel.data.encoding.counts import CategoryCount
+from dkernel.data.encoding.counts import MOST_LEVELS, MOST_VALUES, MOST_WORDS, CategoryCount
 from dkernel.data.encoding.notation import remark_on
 from dkernel.data.encoding.text_values import is_number_format
 from dkernel.data.file_schema import ReadOptions
@@ -24,7 +24,7 @@ AT_ONCE = 64
 """Tasks whose results are here at one time."""
 
 COUNTED = 2048
-"""Counts of columns that are here at one time: each may hold 1,000 values and sums of the label, some 400 KB."""
+"""Thousands of values of columns that are here at one time, each with sums of the label: some 400 KB."""
 
 
 def encoded_kinds(
@@ -128,7 +128,7 @@ def learn_encoding(
 def _count(tasks: Sequence[Delayed], columns: int, request: ReadOptions) -> TableCounts:
     """The counts of all parts, some of which are here at one time."""
     total: TableCounts | None = None
-    at_once = max(1, min(AT_ONCE, COUNTED // columns))
+    at_once = max(1, min(AT_ONCE, COUNTED // max(columns, MOST_WORDS // MOST_VALUES)))
     for first in range(0, len(tasks), at_once):
         for counts in request.compute(*tasks[first : first + at_once]):
             total = counts if total is None else total.merge(counts)
@@ -142,10 +142,12 @@ def _without_means(total: TableCounts, encoding: Encoding) -> dict[str, str]:
     """Notes about the categories of many values that have no means of the label."""
     lines: dict[str, list[str]] = {}
     for column, count in zip(encoding.columns, total.columns, strict=True):
-        if isinstance(column, CategoryColumn) and isinstance(count, CategoryCount) and column.levels and column.buckets:
-            why = "the values do not predict the label" if count.label else "means of a label need one label"
+        if isinstance(column, CategoryColumn) and column.levels and column.means and not column.means.outputs:
+            told = isinstance(count, CategoryCount) and count.label
+            why = "the values do not predict the label" if told else "means of a label need one label"
             lines[why] = [*lines.get(why, []), column.name]
-    said = [f"{', '.join(names)}: {why}, so the rare ones share inputs by a hash" for why, names in lines.items()]
+    rest = f"so the {MOST_LEVELS} most frequent alone have inputs"
+    said = [f"{', '.join(names)}: {why}, {rest}" for why, names in lines.items()]
     return {"rare values": "; ".join(said)} if said else {}
 
 

@@ -1,6 +1,5 @@
 """Encoders of one column of a table: a number with its missing values, or a category as one-hot inputs."""
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -161,8 +160,7 @@ class CategoryColumn:
     ----------
     levels : the values that have an input each
     missing : whether training saw missing values, which are then a level too
-    buckets : inputs that all other values share, by a hash; 0 for none
-    means : what the label was, on average, where the category had a value; None where that is no input
+    means : what the label was, on average, where the category had a value, of columns with other values than levels
     folds : the same of rows to learn from, without the rows of their own fold; no part of the file
     values : what the values are, as in `dkernel.data.encoding.words`
 
@@ -177,7 +175,6 @@ class CategoryColumn:
     name: str
     levels: tuple[str, ...]
     missing: bool = False
-    buckets: int = 0
     kind: str = "category"
     means: LabelMeans | None = None
     folds: tuple[LabelMeans, ...] = field(default=(), repr=False, compare=False)
@@ -186,14 +183,14 @@ class CategoryColumn:
     @property
     def one_hot(self) -> int:
         """Number of the first inputs, which stand for values."""
-        return len(self.levels) + self.missing + self.buckets
+        return len(self.levels) + self.missing
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of its inputs."""
         named = [f"{self.name}={level}" for level in self.levels] + [f"{self.name}=missing"] * self.missing
         means = () if self.means is None else self.means.outputs
-        return (*named, *(f"{self.name}#{i}" for i in range(self.buckets)), *(f"{self.name}:{name}" for name in means))
+        return (*named, *(f"{self.name}:{name}" for name in means))
 
     @property
     def unscaled(self) -> tuple[bool, ...]:
@@ -224,11 +221,9 @@ class CategoryColumn:
                 mark[i] = NOT_THERE if self.missing else MISSING_MARK
             elif word in number:
                 at[i] = number[word]
-            elif self.buckets:
-                at[i] = len(self.levels) + self.missing + zlib.crc32(word.encode()) % self.buckets
             elif self.means is None or not self.means.knows(word):
                 mark[i] = UNKNOWN_MARK
-        if self.means is not None:
+        if self.means is not None and self.means.outputs:
             tables = np.array([[means.of(word) for word in words] for means in (self.means, *self.folds)])
             X[:, self.one_hot :] = tables[0 if folds is None else 1 + folds, codes]
         where = at[codes]
@@ -251,13 +246,11 @@ def column_from_json(parts: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
     if not isinstance(parts["name"], str):
         raise ValueError("a column of the encoding has no name")
     if kind == "category":
-        levels, buckets = parts["levels"], parts["buckets"]
+        levels = parts["levels"]
         if not isinstance(levels, list) or not all(isinstance(level, str) for level in levels):
             raise ValueError("the levels of a category are no list of texts")
-        if len(set(levels)) < len(levels) or type(parts["missing"]) is not bool or type(buckets) is not int:
+        if len(set(levels)) < len(levels) or type(parts["missing"]) is not bool:
             raise ValueError("a category has a level twice, or parts of the wrong type")
-        if not 0 <= buckets <= 2**16:
-            raise ValueError(f"a category of {buckets} buckets")
         values = parts.get("values", TEXT)
         if values not in VALUE_KINDS and not (isinstance(values, str) and PRINTF_FORMAT.fullmatch(values)):
             raise ValueError(f"the values of a category are {values!r}")

@@ -1,8 +1,9 @@
 """Mergeable counts of the values of each column, of bounded size, from which encodings are learned.
 
-Different values are counted exactly up to MOST_VALUES a column, and nothing depends then on how rows are cut into
-parts. Beyond that the counts are those of Misra and Gries (1982), merged as by Agarwal et al. (2012): lower bounds,
-wrong by at most n / MOST_VALUES, of every value that is more frequent than that.
+Different values are counted exactly up to a number m a column, and nothing depends then on how rows are cut into parts:
+MOST_VALUES of numbers, and of categories too where an equal share of MOST_WORDS is no more. Beyond that the counts are
+those of Misra and Gries (1982), merged as by Agarwal et al. (2012): lower bounds, wrong by at most n / m, of every
+value that is more frequent than that.
 
 A row of weight k counts as k rows, and a row of weight 0 as none (`label_means.row_copies` says what a fraction counts
 as); in means a row has its weight.
@@ -27,6 +28,7 @@ from dkernel.data.encoding.exact_sums import ExactSums, exact_product
 from dkernel.data.encoding.label_means import (
     LABEL_FOLDS,
     LabelCounts,
+    LabelMeans,
     LabelPart,
     find_positions,
     has_weight,
@@ -42,12 +44,13 @@ from dkernel.errors import DataError
 MOST_VALUES = 1000
 """Values of a column that are counted exactly; what is kept of a column is then some 100 KB."""
 
+MOST_WORDS = 100_000
+"""Values of all categories together that are counted exactly, where MOST_VALUES of each are fewer."""
+
 MOST_LEVELS = 100
-"""Values that have an input of their own; the others share BUCKETS inputs by a hash."""
+"""Values that have an input of their own."""
 
 Value = TypeVar("Value", str, float)
-
-BUCKETS = 32  # for values that are rare, which have little to say each
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ class NumberCount:
             self.total.merge(other.total),
             min(self.low, other.low),
             self.missing + other.missing,
-            _keep_frequent(_add(self.common, other.common)),
+            _keep_frequent(_add(self.common, other.common), MOST_VALUES),
             self.zones | other.zones,
         )
 
@@ -151,7 +154,7 @@ def _common(x: NDArray[Any], copies: NDArray[np.float64] | None) -> dict[float, 
     else:
         distinct, numbers = np.unique(single, return_inverse=True)
         counts = np.bincount(numbers, copies)
-    counts = counts - _excess(counts)  # before very many values become a dict
+    counts = counts - _excess(counts, MOST_VALUES)  # before very many values become a dict
     return dict(zip(distinct[counts > 0].tolist(), counts[counts > 0].tolist(), strict=True))
 
 
@@ -162,20 +165,20 @@ def _add(one: Mapping[Value, float], other: Mapping[Value, float]) -> dict[Value
     return counts
 
 
-def _keep_frequent(counts: dict[Value, float]) -> dict[Value, float]:
-    """The most frequent MOST_VALUES of values, less the count of the next."""
-    less = _excess(np.array(list(counts.values()), np.float64))
+def _keep_frequent(counts: dict[Value, float], most: int) -> dict[Value, float]:
+    """The most frequent of values, less the count of the next."""
+    less = _excess(np.array(list(counts.values()), np.float64), most)
     return {value: n - less for value, n in counts.items() if n > less} if less else counts
 
 
-def _excess(counts: NDArray[Any]) -> float:
-    """The count of the value after the most frequent MOST_VALUES; 0 where there is none."""
-    return float(np.sort(counts)[-MOST_VALUES - 1]) if len(counts) > MOST_VALUES else 0
+def _excess(counts: NDArray[Any], most: int) -> float:
+    """The count of the value after so many most frequent ones; 0 where there is none."""
+    return float(np.sort(counts)[-most - 1]) if len(counts) > most else 0
 
 
 @dataclass(frozen=True)
 class CategoryCount:
-    """Counts of the values, and means of their labels; `exact` until there are too many.
+    """Counts of the values, and means of their labels; `exact` until there are more than `most`.
 
     `notation` is an example where all values are numbers or dates in another notation, see `notation.find_example`.
     `kinds` are those that all values may have, see `words.kinds_in`; the counts are by words of the values' own type.
@@ -189,6 +192,7 @@ class CategoryCount:
     notation: str | None = None
     kinds: frozenset[str] | None = None
     times: Mapping[str, NumberCount] = field(default_factory=dict)
+    most: int = MOST_VALUES
 
     @classmethod
     def of(
@@ -199,11 +203,12 @@ class CategoryCount:
         label: LabelPart | None = None,
         folds: Any = None,
         type_kind: str = TEXT,
+        most: int = MOST_VALUES,
     ) -> "CategoryCount":
         counts = np.bincount(codes, None if weight is None else row_copies(weight), len(words))
         gaps = np.array([word is None for word in words], bool)
         missing, counts = float(counts[gaps].sum()), np.where(gaps, 0, counts)
-        less = _excess(counts[counts > 0])  # before very many values become a dict
+        less = _excess(counts[counts > 0], most)  # before very many values become a dict
         frequent = np.flatnonzero(counts > less)
         kinds = kinds_in(words, type_kind)
         possible = times_among(kinds) if type_kind == TEXT else ()
@@ -215,6 +220,7 @@ class CategoryCount:
             notation=find_example(words),
             kinds=kinds,
             times={k: NumberCount.of(t.take(codes), weight, False) for k, t in times.items() if t is not None},
+            most=most,
         )
         if label is None:
             return bounded
@@ -230,11 +236,11 @@ class CategoryCount:
         examples = [each for each in (self.notation, other.notation) if each is not None]
         notation = "" if "" in examples else reduce(foremost, examples) if examples else None
         missing, exact = self.missing + other.missing, self.exact and other.exact
-        if len(frequent := _keep_frequent(counts)) < len(counts):
+        if len(frequent := _keep_frequent(counts, self.most)) < len(counts):
             exact, label = False, None if label is None else label.among(("", *frequent))
         kinds = other.kinds if self.kinds is None else self.kinds if other.kinds is None else self.kinds & other.kinds
         times = {kind: count.merge(other.times[kind]) for kind, count in self.times.items() if kind in other.times}
-        return CategoryCount(frequent, missing, exact, label, notation, kinds, times)
+        return CategoryCount(frequent, missing, exact, label, notation, kinds, times, self.most)
 
     @property
     def meaning(self) -> str:
@@ -261,10 +267,7 @@ class CategoryCount:
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """The values that have an input each: of many, the frequent ones.
-
-        A value that came once tells nothing then that its bucket does not.
-        """
+        """The values that have an input each: of many, the most frequent that came more than once."""
         if self.few:
             return tuple(sorted(self.counts))
         often = sorted((word for word, n in self.counts.items() if n > 1), key=lambda w: (-self.counts[w], w))
@@ -278,7 +281,7 @@ class CategoryCount:
         label, every = counts.label, (None, *range(LABEL_FOLDS))
         means = [] if label is None else [each for fold in every if (each := label.means(fold)) is not None]
         if len(means) < len(every):  # the values do not tell of the label, in a fold or in all
-            return replace(column, buckets=BUCKETS)
+            return replace(column, means=LabelMeans((), (), ()))
         return replace(column, means=means[0], folds=tuple(means[1:]))
 
 
@@ -327,11 +330,12 @@ class TableCounts:
         counts: list[Count] = []
         coded_too = "category" in kinds.values()
         part = LabelPart.of(label, weight) if coded_too else None
+        most = max(MOST_VALUES, MOST_WORDS // max(1, list(kinds.values()).count("category")))
         for j, (name, kind) in enumerate(kinds.items()):
             column = get_column(table, j, name)
             if kind == "category":
                 type_kind = arrow_kind(as_column(column).type)
-                counts.append(CategoryCount.of(*code_column(column), weight, part, folds, type_kind))
+                counts.append(CategoryCount.of(*code_column(column), weight, part, folds, type_kind, most))
             else:
                 counts.append(NumberCount.of(column, weight, coded_too and kind == "number"))
         copies = len(table) if weight is None else float(row_copies(weight).sum())
@@ -381,7 +385,7 @@ class TableCounts:
         if gaps:
             lines["missing"] = _join_names(gaps)
         words = [
-            f"{name} ({len(c.in_kind().counts)} values)" if c.exact else f"{name} (over {MOST_VALUES:,} values)"
+            f"{name} ({len(c.in_kind().counts)} values)" if c.exact else f"{name} (over {c.most:,} values)"
             for (name, _), c in pairs
             if isinstance(c, CategoryCount)
         ]

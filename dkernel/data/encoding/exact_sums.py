@@ -68,11 +68,14 @@ class ExactSums:
         """The sums over the first axis."""
         return ExactSums({k: limb.sum(axis=0) for k, limb in self.limbs.items()})
 
+    def whole_numbers(self) -> NDArray[Any]:
+        """The sums as an array of int, all times one power of 2."""
+        low = min(self.limbs)
+        return np.asarray(sum(limb.astype(object) * 2 ** (LIMB * (k - low)) for k, limb in self.limbs.items()), object)
+
     def fractions(self) -> NDArray[Any]:
         """The sums as an array of Fraction."""
-        low = min(self.limbs)
-        whole = sum(limb.astype(object) * 2 ** (LIMB * (k - low)) for k, limb in self.limbs.items())
-        return np.asarray(whole * Fraction(2) ** (LIMB * low), object)
+        return np.asarray(self.whole_numbers() * Fraction(2) ** (LIMB * min(self.limbs)), object)
 
 
 def exact_product(one: F64, other: F64 | None) -> list[F64]:

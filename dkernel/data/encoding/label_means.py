@@ -11,7 +11,6 @@ and sums are exact, so nothing depends on how rows are cut into files or chunks.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -197,17 +196,16 @@ class LabelCounts:
         at = np.ix_(folds, find_positions(self.values, values))
         n = self.copies[at].sum(axis=0)
         if self.classes is not None:
-            sums = self.rows.take(at).sum().fractions()
+            sums = self.rows.take(at).sum().whole_numbers()
             total = sums.sum(axis=1)
             shown = range(len(self.classes))[len(self.classes) == 2 :]
             outputs = tuple(self.classes[j] for j in shown)
-            shares = [_ratio(sums[:, j], total).astype(np.float64) for j in shown]
+            shares = [_ratio(sums[:, j], total) for j in shown]
             lines_and_bases = [shrink(n, share, n * share * (1 - share)) for share in shares]
         elif self.moments is not None:
-            weight, first, second = self.moments.take(at).sum().fractions().T
-            mean = _ratio(first, weight)
-            squares = _ratio(second - mean * first, weight).astype(np.float64)
-            outputs, lines_and_bases = ("mean",), [shrink(n, mean.astype(np.float64), n * squares)]
+            weight, first, second = self.moments.take(at).sum().whole_numbers().T
+            squares = _ratio(second * weight - first * first, weight * weight)
+            outputs, lines_and_bases = ("mean",), [shrink(n, _ratio(first, weight), n * squares)]
         else:
             return None
         if all(line is None for line, _ in lines_and_bases):
@@ -244,10 +242,10 @@ def has_weight(weight: Any) -> NDArray[np.bool_]:
     return np.asarray(np.isfinite(values) & (values >= LEAST_WEIGHT))
 
 
-def _ratio(sums: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
-    """Means, as fractions; 0 where there is no weight."""
-    pairs = zip(sums, weights, strict=True)
-    return np.array([total / weight if weight else Fraction(0) for total, weight in pairs], object)
+def _ratio(sums: NDArray[Any], weights: NDArray[Any]) -> NDArray[np.float64]:
+    """Ratios of whole numbers, rounded once; 0 where there is no weight."""
+    pairs = zip(sums.tolist(), weights.tolist(), strict=True)
+    return np.array([total / weight if weight else 0.0 for total, weight in pairs])
 
 
 def _few(classes: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -293,7 +291,7 @@ class LabelMeans:
 
     Parameters
     ----------
-    outputs : what each input is: a class whose share it is, or "mean"
+    outputs : what each input is: a class whose share it is, or "mean"; none where the values tell nothing of the label
     values : value -> its inputs, "" for a missing one
     base : the inputs of every other value
     """
@@ -307,8 +305,8 @@ class LabelMeans:
         return dict(self.values)
 
     def knows(self, value: str) -> bool:
-        """True if rows of training had this value."""
-        return value in self._lines
+        """True if rows of training had this value; no value is kept where the values tell nothing."""
+        return not self.outputs or value in self._lines
 
     def of(self, value: str | None) -> tuple[float, ...]:
         """The inputs of a value."""

@@ -1,8 +1,7 @@
 """The encoding of a table as nodes of an ONNX graph: an input of the graph for each column, by its name."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
 import numpy as np
 import onnx
@@ -16,42 +15,31 @@ from dkernel.data.encoding.words import spellings
 from dkernel.leaves.export.nodes import Nodes, tensor_type
 
 ML = "ai.onnx.ml"  # the domain of the standard operators for texts
-HASH = "{}#crc32"  # input of the hash of a column
 DAY = 86_400  # seconds
 OUTPUTS = ("label", "score", "probability")
-_NO_TEXTS: Mapping[str, int] = MappingProxyType({})
 
 
 def encode_columns(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list[onnx.ValueInfoProto]]:
     """The inputs (rows, width) that kernels take, and the inputs of the graph, (rows, 1) each.
 
     A number is of `dtype`, NaN where it is missing; a category is text, "" where it is missing; a date is float64, the
-    seconds since 1970 in UTC, of a time those since midnight; a duration is a number, its seconds. A category whose
-    rare values share inputs has an input more, int64: the CRC-32 of the text in UTF-8, which no operator computes.
+    seconds since 1970 in UTC, of a time those since midnight; a duration is a number, its seconds.
     """
     parts: list[str] = []
     infos: list[onnx.ValueInfoProto] = []
-    hashed = [c.name for c in encoding.columns if isinstance(c, CategoryColumn) and c.buckets]
-    names = input_names([*encoding.column_names, *map(HASH.format, hashed)])
-    hashes = dict(zip(hashed, names[len(encoding.columns) :], strict=True))
+    names = input_names(encoding.column_names)
     to.reserve(names)
-    for name, column in zip(names, encoding.columns, strict=False):
+    for name, column in zip(names, encoding.columns, strict=True):
         kind = object if isinstance(column, CategoryColumn) else "float64" if column.kind in (DATE, TIME) else dtype
         infos.append(helper.make_tensor_value_info(name, tensor_type(kind), ["rows", 1], doc_string=column.name))
-        column, known = replace(column, name=name), column.name
+        column = replace(column, name=name)
         if isinstance(column, NumberColumn):
             parts += _number(to, column, encoding.strict)
         else:
-            if column.buckets:
-                hash_name = hashes[known]
-                infos.append(
-                    helper.make_tensor_value_info(hash_name, tensor_type("int64"), ["rows", 1], doc_string=known)
-                )
-                parts.append(_hash(to, column, hash_name))
-            elif column.one_hot:
+            if column.one_hot:
                 words = [*column.levels, *[""] * column.missing]
                 parts.append(_look_up(to, column, words, ONE_HOT * np.eye(len(words) + 1, len(words))))
-            parts += [_means(to, column)] if column.means else []
+            parts += [_means(to, column)] if column.means and column.means.outputs else []
     return to("Concat", *parts, axis=1), infos
 
 
@@ -140,28 +128,10 @@ def _means(to: Nodes, column: CategoryColumn) -> str:
     return _look_up(to, column, words, np.array([*lines, means.base]))
 
 
-def _hash(to: Nodes, column: CategoryColumn, crc: str) -> str:
-    """One-hot inputs of levels and, of values without one, of the buckets."""
-    words = [*column.levels, *[""] * column.missing]
-    # A missing value where training had none: no input is on.
-    line = _line(to, column, words, -1, {} if column.missing else {"": -2})
-    bucket = to("Add", to("Mod", crc, to.constant(column.buckets, np.int64)), to.constant(len(words), np.int64))
-    chosen = to("Where", to("Equal", line, to.constant(-1, np.int64)), bucket, line)
-    on = to("Equal", chosen, to.constant(np.arange(column.one_hot), np.int64))
-    return to.scale(to.cast(on, to.dtype), ONE_HOT)
-
-
 def _look_up(to: Nodes, column: CategoryColumn, words: Sequence[str], table: NDArray[np.float64]) -> str:
     """The line of a table for each value, in any spelling of these words; the last line for all others."""
-    line = _line(to, column, words, len(words))
-    return to("Squeeze", to("Gather", to.constant(table), line), to.constant([1], np.int64))
-
-
-def _line(
-    to: Nodes, column: CategoryColumn, words: Sequence[str], other: int, more: Mapping[str, int] = _NO_TEXTS
-) -> str:
-    """The place of each value among these words, in any spelling, or that of `more`; `other` for the rest."""
     lines = {text: i for i, word in enumerate(words) for text in spellings(word, column.values)}
-    lines = {**lines, **{word: i for i, word in enumerate(words)}, **more}
-    texts, places = list(lines), list(lines.values())
-    return to("LabelEncoder", column.name, domain=ML, keys_strings=texts, values_int64s=places, default_int64=other)
+    lines |= {word: i for i, word in enumerate(words)}
+    texts, places, other = list(lines), list(lines.values()), len(words)
+    line = to("LabelEncoder", column.name, domain=ML, keys_strings=texts, values_int64s=places, default_int64=other)
+    return to("Squeeze", to("Gather", to.constant(table), line), to.constant([1], np.int64))

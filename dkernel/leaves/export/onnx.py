@@ -14,8 +14,7 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
 
     Input `X`, (rows, columns) of `dtype`, unscaled; of a table with categories, dates or missing values an input for
     each column by its name, (rows, 1): numbers of `dtype`, NaN where they are missing, categories as text, "" where
-    they are missing, dates as float64, the seconds since 1970. A category of many values that say nothing of the label
-    has an input more, its name and `#crc32`: the CRC-32 of the text in UTF-8, int64. Outputs of a
+    they are missing, dates as float64, the seconds since 1970. Outputs of a
     classifier: `label` (rows,), texts, whole numbers, truth values or numbers as they were learned; `score` (rows, C)
     with C = 1 for two classes; `probability` (rows, n_classes) where the loss has it. Of a regression: `score`
     (rows, 1), the prediction, of k targets (rows, k).

@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder
 from dkernel.data.arrow import column_numbers
 from dkernel.data.encoding import CategoryColumn, Encoding, NumberColumn, TableCounts
 from dkernel.data.encoding.columns import ONE_HOT
-from dkernel.data.encoding.counts import BUCKETS, MOST_LEVELS, MOST_VALUES, CategoryCount
+from dkernel.data.encoding.counts import MOST_LEVELS, MOST_VALUES, CategoryCount
 from dkernel.data.encoding.words import code_column
 from dkernel.errors import DataError
 
@@ -133,10 +133,9 @@ def test_many_values_take_bounded_memory_and_the_frequent_ones_are_found():
     assert not total.exact
     assert len(column.levels) <= MOST_LEVELS
     assert {str(i) for i in range(50)} <= set(column.levels)
-    assert column.buckets == BUCKETS
     X, marks = Encoding((column,)).encode(pa.table({"s": ["never seen", "7", None]}))
-    assert (X[0] > 0).sum() == (X[1] > 0).sum() == 1
-    assert marks[:, 0].tolist() == [0, 0, 1]
+    assert ((X[0] > 0).sum(), (X[1] > 0).sum()) == (0, 1)
+    assert marks[:, 0].tolist() == [0, 0, 1]  # of values without an input not all are kept
 
 
 def test_different_values_alone_are_said_to_be_identifiers():

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dkernel.data.encoding import Encoding, TableCounts
+from dkernel.data.encoding.counts import MOST_VALUES
 from dkernel.data.encoding.label_means import LABEL_FOLDS, row_folds, shrink
 
 KINDS = {"zip": "category", "x": "number"}
@@ -60,10 +61,17 @@ def test_a_value_seen_in_one_fold_alone_has_the_mean_of_all_in_it():
     assert np.isfinite(inputs(encoding, frame, 0)).all()
 
 
+def test_all_values_have_means_of_few_categories():
+    frame = table(8000, levels=4000)
+    assert len(frame["zip"].unique()) > MOST_VALUES
+    means = encoding_of(frame, parts=5).columns[0].means
+    assert {value for value, _ in means.values} == {"", *frame["zip"]}
+
+
 def test_values_that_say_nothing_have_no_means():
     encoding = encoding_of(table(effect=0.0))
-    assert encoding.columns[0].means is None
-    assert encoding.columns[0].buckets
+    assert encoding.columns[0].means.outputs == ()
+    assert Encoding.from_json(json.loads(json.dumps(encoding.to_json()))) == encoding
 
 
 def test_a_category_of_few_values_has_none():
@@ -128,14 +136,13 @@ def test_rows_of_weight_0_do_not_count():
         (lambda y: y > 0, ("True",)),
         (lambda y: np.digitize(y, [-1, 1]), ("0", "1", "2")),
         (lambda y: (10 * y).astype(int), ("mean",)),
-        (lambda y: np.array([f"class {v}" for v in (10 * y).astype(int)]), None),
+        (lambda y: np.array([f"class {v}" for v in (10 * y).astype(int)]), ()),
     ],
 )
 def test_the_inputs_are_shares_of_few_classes_or_the_mean_of_a_number(label, outputs):
     frame = table()
     frame["y"] = label(frame["y"].to_numpy())
-    means = encoding_of(frame).columns[0].means
-    assert (None if means is None else means.outputs) == outputs
+    assert encoding_of(frame).columns[0].means.outputs == outputs
 
 
 def test_new_values_have_the_mean_of_all_and_are_counted():

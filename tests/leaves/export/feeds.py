@@ -1,7 +1,5 @@
 """What an ONNX graph answers, and the columns of a data frame as its inputs."""
 
-import zlib
-
 import numpy as np
 import onnx
 import onnxruntime
@@ -18,15 +16,12 @@ def answers(graph, given):
 
 
 def feeds(machine, frame, graph):
-    """The columns of a frame as the graph takes them; a word of a column with buckets has its hash beside it."""
+    """The columns of a frame as the graph takes them."""
     inputs = {value.name: value for value in graph.graph.input}
     given = {}
-    for name in (name for name in inputs if not name.endswith("#crc32")):
+    for name in inputs:
         dtype = onnx.helper.tensor_dtype_to_np_dtype(inputs[name].type.tensor_type.elem_type)
         given[name] = feed(machine, frame, inputs[name].doc_string).astype(dtype)
-    for name in inputs.keys() - given.keys():
-        texts = given[name.removesuffix("#crc32")][:, 0]
-        given[name] = np.array([[zlib.crc32(text.encode())] for text in texts], np.int64)
     return given
 
 

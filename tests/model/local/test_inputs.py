@@ -105,7 +105,7 @@ def test_the_groups_of_an_encoding_are_whole_and_others_are_found():
         CategoryColumn("t", ("u",)),
         NumberColumn("x", 0.0, indicator=True),
         NumberColumn("flag", 0.0),
-        CategoryColumn("many", ("v",), missing=True, buckets=2),
+        CategoryColumn("many", ("u", "v", "w"), missing=True),
     )
     encoding = Encoding(columns)
     assert encoding.groups == ((0, 1, 2), (3,), (5,), (7, 8, 9, 10))
