@@ -71,10 +71,15 @@ def choice_flops(recipe: Recipe, flops: float) -> float:
     return min(flops_of_effort, CHOICE_PART * core_seconds_limit(recipe) * SPEEDS["choice"])
 
 
-def is_within_budget(recipe: Recipe, cost: Cost, others: Iterable[Cost]) -> bool:
-    """True if a local stage stays within its budget, beside the other stages."""
+def local_seconds(recipe: Recipe, others: Iterable[Cost], ends_early: bool) -> float:
+    """Seconds of one core that a local stage may take, beside the other stages.
+
+    Parameters
+    ----------
+    ends_early : whether its cost is a limit that it reaches only while the holdout gains
+    """
     others = list(others)
     beside = LOCAL_SHARE * core_seconds(other for other in others if other.part == "global")
     effort = EFFORTS[recipe.effort]
-    most = max(effort * beside, max(effort, 1.0) * LEAST_LOCAL)
-    return cost.seconds <= most and core_seconds([*others, cost]) <= core_seconds_limit(recipe)
+    most = inf if ends_early else max(effort * beside, max(effort, 1.0) * LEAST_LOCAL)
+    return min(most, core_seconds_limit(recipe) - core_seconds(others))

@@ -106,17 +106,17 @@ class Ask:
         passes = range(self.plan.sizes.passes if SOLVERS[self.recipe.solver].in_rounds else 0)
         return [bundles(self.units, self.recipe.seed, epoch, bundle) for epoch in passes]
 
-    def local_stages(self, executor: Executor, outputs: int) -> tuple[str, ...]:
-        """Plan again, once the number of classes is known, and return the local stages that fit into memory.
+    def plan_local(self, executor: Executor, outputs: int) -> Plan:
+        """Plan again, once the number of classes is known, with the local stages that fit into memory.
 
         A local stage that was asked for by name and does not fit is refused.
         """
         if not self.plan.local or outputs <= self.plan.outputs:
-            return self.plan.local
+            return self.plan
         plan = plan_fit(self.source, self.recipe, executor, outputs)
         plan.check_memory()
         plan.check_model()
-        return plan.local
+        return plan
 
 
 def plan_fit(source: Source, recipe: Recipe, executor: Executor, outputs: int = 1, after: Sequence[Cost] = ()) -> Plan:

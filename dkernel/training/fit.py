@@ -41,7 +41,7 @@ from dkernel.training.cautions import cautions
 from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.divide_rows import divide_source
 from dkernel.training.holdout_losses import find_best
-from dkernel.training.local_stages import LOCAL_STAGES, absent_stages, fit_local, learns_rest, local_pieces
+from dkernel.training.local_stages import LOCAL_STAGES, fit_local, learns_rest, local_pieces
 from dkernel.training.reopening import with_reopened
 from dkernel.training.residual import Residual
 from dkernel.training.selection.candidates import SelectedModel
@@ -223,10 +223,10 @@ def _fit(ask: Ask, run: FitRun, opened: ExitStack) -> dict[str, Any]:
     known = learn_labels(ask, run, survey, reader)
     targets = known.targets
     warned = cautions(survey, known.counts, source, targets, ask.recipe.seed)
-    absent = absent_stages(ask.recipe) if ask.plan.local else ()
-    for name, text in (*source.notes.items(), *warned, *absent):
+    settled = ask.plan_local(run.executor, targets.outputs)
+    for name, text in (*source.notes.items(), *warned, *settled.untried.items()):
         run.note(name, text)
-    ways = open_ways(known.recipe, ask.local_stages(run.executor, targets.outputs))
+    ways = open_ways(known.recipe, settled.local)
     if len(targets.constant) == targets.outputs:  # all ways predict the same
         ways = tuple(way for way in ways if way.features == "kernel")[:1]
     best = _fit_ways(known, ways, opened)

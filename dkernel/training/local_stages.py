@@ -1,13 +1,14 @@
 """The local stage of a fit: a machine learns the residual of the global stage, and stays if it improves the holdout."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dkernel.data.source import Source
 from dkernel.leaf_table import LEAF_OF_STAGE, has_leaf, load_leaf
 from dkernel.losses.losses import parse_loss
 from dkernel.model.recipe import Recipe
-from dkernel.solvers.budget import is_within_budget, limit_model_bytes
+from dkernel.numerics.resource_limits import format_bytes
+from dkernel.solvers.budget import limit_model_bytes, local_seconds
 from dkernel.solvers.sizes import Sizes, pass_flops
 from dkernel.streaming.cost import SCORE_SPEED, Cost
 from dkernel.streaming.schedule import Partition, RowSlice
@@ -33,14 +34,6 @@ LOCAL_STAGES: dict[str, Stage] = {stage.settings.word: stage for stage in (GridS
 """Word of a recipe -> its local stage."""
 
 
-def absent_stages(recipe: Recipe) -> Iterator[tuple[str, str]]:
-    """Yield (word, text) for each stage that "auto" would try if this installation had its leaf."""
-    if recipe.local == "auto":
-        for word, leaf in LEAF_OF_STAGE.items():
-            if word not in LOCAL_STAGES:
-                yield word, f"not tried: this installation of dkernel is without its folder leaves/{leaf}"
-
-
 def learns_rest(word: str) -> bool:
     """True if few components are enough before the local stage of this word; False for "none" and "auto".
 
@@ -59,8 +52,10 @@ def local_cost(kind: str, sizes: Sizes, recipe: Recipe, outputs: int) -> Cost:
     return replace(cost, more_seconds=cost.more_seconds + scores)
 
 
-def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[Cost], outputs: int) -> dict[str, Cost]:
-    """Return the costs of the local stages that a fit tries: that of the recipe, or for "auto" all affordable ones.
+def local_costs(
+    recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[Cost], outputs: int
+) -> tuple[dict[str, Cost], dict[str, str]]:
+    """Return the costs of the local stages that a fit tries, and why "auto" does not try others.
 
     Parameters
     ----------
@@ -69,16 +64,26 @@ def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[C
     kinds = [word for word in recipe.local_words(LOCAL_STAGES) if word in LOCAL_STAGES]
     costs = {kind: local_cost(kind, sizes, recipe, outputs) for kind in kinds}
     if recipe.local != "auto":
-        return costs
+        return costs, {}
     if not tries_local(recipe, source, sizes.holdout):
-        return {}
+        return {}, {}
     room = limit_model_bytes(recipe, sizes.n, sizes.p) - sizes.model_bytes(outputs)
     tried: dict[str, Cost] = {}
+    left = {word: f"this installation of dkernel is without its folder leaves/{leaf}"
+            for word, leaf in LEAF_OF_STAGE.items() if word not in LOCAL_STAGES}  # fmt: skip
     for kind, cost in costs.items():
-        rows_fit = cost.row_bytes * sizes.n <= MOST_ROW_BYTES
-        if cost.model_bytes <= room and rows_fit and is_within_budget(recipe, cost, [*others, *tried.values()]):
+        most = local_seconds(recipe, [*others, *tried.values()], LOCAL_STAGES[kind].ends_early)
+        if cost.seconds > most:
+            left[kind] = f"{cost.seconds:.3g} s of one usual core are more than the {max(most, 0):.3g} that it may take"
+        elif cost.row_bytes * sizes.n > MOST_ROW_BYTES:
+            left[kind] = f"the scores of all rows take more than {format_bytes(MOST_ROW_BYTES)}"
+        elif cost.model_bytes > room:
+            left[kind] = (
+                f"a model file has room for {format_bytes(room)}, and it may need {format_bytes(cost.model_bytes)}"
+            )
+        else:
             tried[kind] = cost
-    return tried
+    return tried, {kind: f"not tried: {why}" for kind, why in left.items()}
 
 
 def tries_local(recipe: Recipe, source: Source, holdout: int) -> bool:

@@ -13,6 +13,7 @@ from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.ask import Ask
 from dkernel.training.fit import plan
 from dkernel.training.local_stages import LOCAL_STAGES
+from dkernel.training.planning.memory_plan import format_plan
 
 
 def rows(n=3000, p=3):
@@ -66,10 +67,26 @@ def test_a_local_stage_is_tried_within_its_budget():
     def tried(n, classes, **given):
         source = from_arrays(*rows(n, 16))
         executor = SerialExecutor()
-        return Ask.of(source, Recipe(solver="psgd", **given), executor).local_stages(executor, classes)
+        return Ask.of(source, Recipe(solver="psgd", **given), executor).plan_local(executor, classes).local
 
     assert tried(2900, 1) == ()  # 145 rows are held out
     assert tried(8000, 1) == tried(8000, 26) == tuple(LOCAL_STAGES)
+
+
+def test_grids_of_many_rows_and_classes_are_tried_and_a_stage_that_is_left_is_named():
+    source, executor = wide(950_000, 10), SerialExecutor()
+    asked = Ask.of(source, Recipe(solver="psgd"), executor).plan_local(executor, 10)
+    assert asked.local == ("grids",)
+    found = plan(source, Recipe(solver="psgd"), executor)
+    assert found["untried"]["cells"].startswith("not tried: ")
+    assert ("cells", found["untried"]["cells"]) in format_plan(found)
+
+
+def test_a_fit_says_which_stage_is_left_for_its_cost(monkeypatch):
+    monkeypatch.setattr("dkernel.solvers.budget.LEAST_LOCAL", 0.1)
+    monkeypatch.setattr("dkernel.solvers.budget.LOCAL_SHARE", 0.01)
+    machine = KernelClassifier(random_state=0).fit(*rows(3200, 4))
+    assert "more than the 0.1" in machine.model_.facts["chosen"]["cells"]
 
 
 @pytest.mark.parametrize("seconds", [4, 10, 100, 1e5])

@@ -222,7 +222,7 @@ class HalvingSearch(ParameterSearch):
                         f"scoring={base.recipe.scoring!r} judges rows that are left out, and holdout=0 leaves none. "
                         "Give a holdout, or rows to judge by."
                     )
-            base.local_stages(self.executor, self.targets.outputs)  # refuses what does not fit
+            base.plan_local(self.executor, self.targets.outputs)  # refuses what does not fit
             maps = self._make_maps(fit)
             schedules, reader, _ = choose_order(fit, fit.sizes)
             return self._race(maps, [turn for rounds in schedules for turn in rounds], len(schedules[0]), reader)

@@ -103,6 +103,7 @@ class GridStage(Stage):
     """Grids on the residual."""
 
     settings = Grids
+    ends_early = True
     loops = (*INPUT_LOOPS, *BINNING_LOOPS, *GRID_LOOPS)
 
     def takes(self, loss: Loss) -> bool:

@@ -31,6 +31,7 @@ class Plan:
     machine : the machine that was described;  used : the part of it that makes the fit faster
     costs : stage -> its cost, in the order survey, choice, setup, solve and the local stages that are tried
     after : costs of the steps of a command after the fit
+    untried : local stage that "auto" does not try -> why, in words
     keeps_rows : whether the source stays in the workers' memory between passes
     left_out : worker that is too small -> why, in words
     """
@@ -42,6 +43,7 @@ class Plan:
     used: Machine
     sizes: Sizes
     costs: Mapping[str, Cost]
+    untried: Mapping[str, str]
     after: Sequence[Cost]
     peaks: Peaks
     keeps_rows: bool
@@ -56,11 +58,13 @@ class Plan:
         sizes, rows = Sizes.of(source.n_counted, source.n_terms, recipe), RowMemory.of(source)
 
         def make(used: Machine) -> "Plan":
-            costs = stage_costs(source, recipe, sizes, used.slots, outputs)
+            costs, untried = stage_costs(source, recipe, sizes, used.slots, outputs)
             peaks, n, limit = Peaks.of(costs, rows, used), len(used.workers), used.memory_limit
             room = rows.has_room(n * peaks.worker, n * limit if limit else used.free_bytes)
             keeps_rows = room and (limit is None or peaks.with_rows <= limit)
-            return cls(source, recipe, outputs, machine, used, sizes, costs, after, peaks, keeps_rows, left_out)
+            return cls(
+                source, recipe, outputs, machine, used, sizes, costs, untried, after, peaks, keeps_rows, left_out
+            )
 
         whole = make(machine)
         while not whole.fits_workers and (rest := whole.used.with_room(whole.worker_bytes)).workers:
@@ -153,6 +157,7 @@ class Plan:
             "core_seconds": round(core_seconds(costs) + sum(c.more_seconds for c in costs) + self._read_seconds, 1),
             "most_seconds": self.most_seconds,
             "local": list(self.local),
+            "untried": dict(self.untried),
             "readings": self.readings,
             "row_groups": self.source.large_groups,
             "local_readings": sum(self.costs[name].readings for name in self.local),
@@ -236,6 +241,7 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
         *refusal,
         ("rows", f"{plan['n']:,} of {plan['p']:,} inputs"),
         ("model", f"{plan['components']:,} components{stages}; a file of {format_bytes(plan['model_bytes'])} at most"),
+        *plan["untried"].items(),
         ("readings", _readings(plan)),
         *([("row groups", plan["row_groups"])] if plan.get("row_groups") else []),
         ("memory", f"{worker}, {format_bytes(plan['client_bytes'])} client"),

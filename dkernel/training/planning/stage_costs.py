@@ -23,8 +23,10 @@ from dkernel.training.selection.ways import Way
 GLOBAL_STAGES = ("survey", "choice", "setup", "solve")  # stages of a fit before the local stages
 
 
-def stage_costs(source: Source, recipe: Recipe, sizes: Sizes, slots: int, outputs: int) -> dict[str, Cost]:
-    """Return the cost of each stage, in the order GLOBAL_STAGES, then each local stage that is tried.
+def stage_costs(
+    source: Source, recipe: Recipe, sizes: Sizes, slots: int, outputs: int
+) -> tuple[dict[str, Cost], dict[str, str]]:
+    """Return the cost of each stage, first those of GLOBAL_STAGES, and why "auto" does not try other local stages.
 
     Parameters
     ----------
@@ -36,7 +38,8 @@ def stage_costs(source: Source, recipe: Recipe, sizes: Sizes, slots: int, output
     drawn, budget = not by_landmarks(recipe.features, auto=True), choice_flops(recipe, setup.flops + solve.flops)
     choice = choice_cost(recipe, sizes.p, sizes.reservoir - sizes.holdout, sizes.components, drawn, budget)
     costs = dict(zip(GLOBAL_STAGES, (survey, choice, setup, solve), strict=True))
-    return costs | local_costs(recipe, source, sizes, list(costs.values()), outputs)
+    tried, untried = local_costs(recipe, source, sizes, list(costs.values()), outputs)
+    return costs | tried, untried
 
 
 def sum_files(costs: Mapping[str, Cost], count: Callable[[Cost], int]) -> int:

@@ -39,11 +39,13 @@ class Stage(ABC):
     ----------
     settings : class of its settings, with the word of the stage
     learns_rest : whether few components are enough before it
+    ends_early : whether its cost is a limit that it reaches only while the holdout gains
     loops : compiled loops that it needs
     """
 
     settings: ClassVar[type[LocalSettings]]
     learns_rest: ClassVar[bool] = False
+    ends_early: ClassVar[bool] = False
     loops: ClassVar[tuple[CompiledLoop, ...]] = ()
 
     def takes(self, loss: Loss) -> bool:

@@ -155,7 +155,7 @@ def test_a_callback_that_ends_the_grids_leaves_the_cells_unbegun(monkeypatch):
     began = []
     monkeypatch.setattr("dkernel.leaves.cells.stage.CellStage.fit", lambda *some: began.append(some))
     monkeypatch.setattr(
-        "dkernel.training.planning.stage_costs.local_costs", lambda *_: {"grids": Cost(), "cells": Cost()}
+        "dkernel.training.planning.stage_costs.local_costs", lambda *_: ({"grids": Cost(), "cells": Cost()}, {})
     )
     X, y = rough(1200)
     found = train(from_arrays(X, y > 0), Recipe(solver="psgd", local="auto"), SerialExecutor(),
