@@ -95,14 +95,18 @@ def _distinct(rows: Block) -> Block:
 
 
 def _contents(rows: Block) -> list[bytes]:
-    """A hash of each row and the rank of its label, so neither the names of classes nor the unit of a target counts."""
-    X, y = rows.X, rows.y
-    ranks = np.zeros(len(X), np.int64)
-    if y is not None:
-        ranks = np.unique(y, axis=None if y.ndim == 1 else 0, return_inverse=True)[1].astype(np.int64).ravel()
-    return [
-        hashlib.blake2b(x + rank.tobytes(), digest_size=16).digest() for x, rank in zip(contents(X), ranks, strict=True)
-    ]
+    """A hash of each row, of the ranks of its numbers and its label: no unit and no name of a class counts."""
+    X, labels = rows.X, [] if rows.y is None else [rows.y.reshape(len(rows.y), -1)]
+    numbers = isinstance(X, np.ndarray) and X.dtype.kind != "O"
+    ranks = np.hstack([_ranks(part) for part in ([X] * numbers + labels)] or [np.zeros((len(X), 0), np.int64)])
+    others = [b""] * len(X) if numbers else contents(X)
+    return [hashlib.blake2b(x + r.tobytes(), digest_size=16).digest() for x, r in zip(others, ranks, strict=True)]
+
+
+def _ranks(values: NDArray[Any]) -> NDArray[np.int64]:
+    """The rank of each value among the different ones of its column."""
+    columns = [np.unique(column, return_inverse=True)[1].astype(np.int64) for column in values.T]
+    return np.stack(columns, axis=1) if columns else np.zeros(values.shape, np.int64)
 
 
 class Exact(Solver[OneStepState]):

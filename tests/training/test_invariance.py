@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkernel import KernelClassifier
+from dkernel import KernelClassifier, KernelRegressor
 from dkernel.cli import main
 from dkernel.data.opening import open_source
 from dkernel.model import model_file
@@ -208,3 +208,16 @@ def test_columns_of_any_unit_leave_both_scales_to_try(unit):
     y = X[:, 0] + X[:, 1] / 10 > 0
     machine = KernelClassifier("gaussian", n_components=40).fit(X * unit, y)
     assert "the best of standard and global" in machine.chosen_["scale"]
+
+
+@pytest.mark.parametrize("unit", [2.0**-20, 2.0**20])
+def test_few_rows_have_the_same_model_in_any_unit_and_any_order(unit):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(300, 4)).astype(np.float32)
+    y = np.sin(2 * X[:, 0]) * X[:, 1] + X[:, 2] + 0.2 * rng.normal(size=300)
+    first = KernelRegressor().fit(X[:200], y[:200])
+    order = rng.permutation(200)
+    other = KernelRegressor().fit(unit * X[order], y[order])
+    expected = {name: text for name, text in first.chosen_.items() if name not in ("gamma", "kernel")}
+    assert {name: text for name, text in other.chosen_.items() if name in expected} == expected
+    np.testing.assert_allclose(other.predict(unit * X[200:]), first.predict(X[200:]), rtol=1e-5, atol=1e-5)
