@@ -1,6 +1,7 @@
 """Columns of files that get an encoding, and the passes over them that learn it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+TIE = 1.0  # standard errors of a paired difference up to which two fits are equal, and the simpler one is taken
 MOST_BINS = 2**16  # a megabyte, whatever the rows
 
 
@@ -40,8 +41,20 @@ def paired_difference(
     return mean, float(np.ldexp(error, exponent))
 
 
+def is_better(one: NDArray[np.float64], other: NDArray[np.float64], weight: NDArray[np.float64] | None) -> bool:
+    """True if the first of two losses of the same rows is smaller by more than TIE standard errors.
+
+    Examples
+    --------
+    >>> is_better(np.ones(4), np.array([2.0, 2.0, 2.0, 1.0]), None), is_better(np.ones(2), np.array([3.0, 1.0]), None)
+    (True, False)
+    """
+    gain, error = paired_difference(other, one, weight)
+    return gain > TIE * error
+
+
 def clearly_more(one: NDArray[np.float64], other: NDArray[np.float64], weight: NDArray[np.float64] | None) -> bool:
-    """True if more rows of `one` are wrong, 1 or 0 each (n,), by a row and more than one standard error.
+    """True if more rows of `one` are wrong, 1 or 0 each (n,), by a row and more than TIE standard errors.
 
     A single row that differs is above its own standard error whatever n is, so McNemar's correction for continuity
     takes one row from the difference, the heaviest of those that differ.
@@ -54,7 +67,7 @@ def clearly_more(one: NDArray[np.float64], other: NDArray[np.float64], weight: N
     """
     share = np.ones(len(one)) if weight is None else weight
     difference, error = paired_difference(one, other, weight)
-    return bool(difference - (share * np.abs(one - other)).max(initial=0.0) / share.sum() > error)
+    return bool(difference - (share * np.abs(one - other)).max(initial=0.0) / share.sum() > TIE * error)
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,6 +60,11 @@ class FittedWay(NamedTuple):
         return None if self.local is None else self.local.machine
 
     @property
+    def learns(self) -> bool:
+        """False for a constant: a fit without components whose local stage gains nothing."""
+        return self.machine is not None or not self.fit.recipe.constant_map
+
+    @property
     def holdout(self) -> dict[str, float]:
         """Figures of the holdout."""
         judged = {} if self.local is None or self.local.losses is None else self.local.losses.figures

@@ -45,11 +45,10 @@ from dkernel.training.local_stages import LOCAL_STAGES, fit_local, learns_rest, 
 from dkernel.training.reopening import with_reopened
 from dkernel.training.residual import Residual
 from dkernel.training.selection.candidates import SelectedModel
+from dkernel.training.selection.race import TRIAL_ROWS
 from dkernel.training.selection.ways import GRIDS_ALONE, Way, open_ways
 from dkernel.training.stages import Fit, choose_model, learn_labels, prepare_problem, read_survey
 from dkernel.training.uncertainty import build_folds
-
-MANY_FOR_GRIDS = 2**16  # rows above which grids are fitted to all rows before any race
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,17 +244,19 @@ def _fit(ask: Ask, run: FitRun, opened: ExitStack) -> dict[str, Any]:
 
 
 def _fit_ways(known: Fit, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
-    """Fit the ways that the race selects, and return the one with the smallest loss on the holdout.
+    """Fit the ways of a trial and those that a race adds, and return the best on the holdout.
 
-    With many rows, grids alone are fitted first, since a small sample does not show what grids learn from all rows.
+    Grids alone come first: they cost least, and a small sample does not show what they learn from all of many rows.
     """
     fitted: list[FittedWay] = []
-    run, survey = known.run, known.survey
+    run, sizes, effort = known.run, known.sizes, known.recipe.effort
     notes = dict(run.chosen)
+    few = sizes.n <= TRIAL_ROWS
+    in_turn = few or not explain_order(known.survey)  # of many rows only one way may change the order
+    judged = len(known.split(sizes).holdout.X) > 0 and in_turn and len(ways) > 1
 
     def fit(ways: Sequence[Way], chosen: SelectedModel | None = None) -> None:
-        # A callback ends the whole fit, and data that were rewritten have the order of the first way.
-        if fitted and (run.stopped.is_set() or fitted[0].problem.order):
+        if fitted and (run.stopped.is_set() or not in_turn):  # a callback ends the whole fit
             return
         run_of_way, way = run, ways[0]
         if way.features != "kernel" or fitted:
@@ -263,25 +264,33 @@ def _fit_ways(known: Fit, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
             run_of_way = replace(run, key=f"{run.key}-{name}", journal=run.journal.within(name), chosen=dict(notes))
         fitted.append(_fit_way(replace(known, run=run_of_way), chosen, ways, opened))
 
-    many = len(ways) > 1 and GRIDS_ALONE in ways and known.sizes.n > MANY_FOR_GRIDS
-    many = many and len(known.split(known.sizes).holdout.X) > 0
-    if many and not explain_order(survey):  # only one way may change the order of rows
+    def is_tried(way: Way) -> bool:
+        return way == GRIDS_ALONE or (few and effort != "low" and (effort == "high" or not learns_rest(way.local)))
+
+    if judged and GRIDS_ALONE in ways:
         fit([GRIDS_ALONE])
-    reached = fitted[0].holdout["loss"] if fitted else inf
-    chosen = choose_model(known, ways, reached=reached)
-    chosen = chosen if chosen.ways or fitted else replace(chosen, ways=tuple(ways))  # a search chooses no way
-    by_stage: dict[tuple[str, bool], list[Way]] = {}
-    for way in chosen.ways:  # ways with the same global stage and number of components share it
-        by_stage.setdefault((way.features, learns_rest(way.local)), []).append(way)
-    for together in by_stage.values():
-        fit(together, chosen)
-    if chosen.fallback is not None and all(each.machine is None for each in fitted):
-        run.progress.message(f"the local stage gains nothing: {chosen.fallback.text} are fitted too")
-        fit([chosen.fallback], chosen)
-    best = fitted[find_best([each.losses for each in fitted])] if len(fitted) > 1 else fitted[0]
-    if reached < inf or len(fitted) > 1:
-        losses = ", ".join(f"{each.holdout['loss']:.4g} of {each.text}" for each in fitted)
-        best.problem.run.note("way", f"{chosen.why['way']}; losses on the holdout {losses}")
+    gain = any(each.machine is not None for each in fitted)
+    why = "grids"
+    if not gain or effort != "low":
+        left = [way for way in ways if gain or not fitted or way != GRIDS_ALONE]
+        tried = tuple(way for way in left if judged and is_tried(way))
+        chosen = choose_model(known, left, tried=tried, reached=fitted[0].holdout["loss"] if gain else inf)
+        chosen = chosen if chosen.ways or fitted else replace(chosen, ways=tuple(left))  # a search chooses no way
+        by_stage: dict[tuple[str, bool], list[Way]] = {}
+        for way in chosen.ways:  # ways with the same global stage and number of components share it
+            by_stage.setdefault((way.features, learns_rest(way.local)), []).append(way)
+        for together in by_stage.values():
+            fit(together, chosen)
+        if not any(each.learns for each in fitted) and any(way.features == "kernel" for way in left):
+            fit([way for way in left if way.features == "kernel"][:1], chosen)
+        why = chosen.why.get("way", "")
+    # The simplest first: components learn what is smooth, and cells are the largest machines.
+    order = sorted(fitted, key=lambda each: (learns_rest(each.fit.recipe.local_stage), each.fit.recipe.constant_map))
+    candidates = [each for each in order if each.learns] or order
+    best = candidates[find_best([each.losses for each in candidates])] if len(candidates) > 1 else candidates[0]
+    if len(fitted) > 1 or GRIDS_ALONE in ways:
+        losses = ", ".join(f"{each.holdout['loss']:.4g} of {each.text}" for each in fitted if each.holdout)
+        best.problem.run.note("way", "; ".join(filter(None, (why, losses and f"losses on the holdout {losses}"))))
     return best
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dkernel.losses.losses import Loss
-from dkernel.losses.metrics import clearly_more, paired_difference
+from dkernel.losses.metrics import clearly_more, is_better
 from dkernel.losses.scoring import BY_LOSS
 from dkernel.numerics.array_types import F32, F64
 from dkernel.solvers.objective import count_correct
@@ -56,9 +56,11 @@ class HoldoutLosses:
         n = len(self.weight)
         return {"loss": self.mean, "rows": n, **self.merit} if n else {}
 
-    def gain_over(self, other: "HoldoutLosses") -> tuple[float, float]:
-        """Return by how much the mean loss is smaller than another one, and the standard error of the difference."""
-        return paired_difference(other.values, self.values, self.weight)
+    def is_better(self, other: "HoldoutLosses") -> bool:
+        """True if the mean loss is clearly smaller, or the wrong labels are fewer where the kinds of loss differ."""
+        if self.loss == other.loss or self.wrong is None or other.wrong is None:
+            return is_better(self.values, other.values, self.weight)
+        return is_better(self.wrong, other.wrong, self.weight)
 
     def spoils_labels(self, other: "HoldoutLosses") -> bool:
         """True if clearly more labels are wrong than with the other scores; False for numbers."""
@@ -68,17 +70,9 @@ class HoldoutLosses:
 
 
 def find_best(fits: Sequence[HoldoutLosses]) -> int:
-    """Return the number of the fit with the smallest loss, or the fewest wrong labels if the kinds of loss differ.
+    """Return the number of the best fit: the first one of which no other is clearly better; the simplest come first.
 
     A loss may fall while more labels become wrong, so a fit with clearly more wrong labels than another is left out.
     """
-    if len(fits) < 2:
-        return 0
-    differ = len({fit.loss for fit in fits}) > 1
-
-    def measure(number: int) -> float:
-        fit = fits[number]
-        return float(fit.weight @ fit.wrong) if differ and fit.wrong is not None else fit.mean
-
-    candidates = [i for i, fit in enumerate(fits) if not any(fit.spoils_labels(other) for other in fits)]
-    return min(candidates, key=measure)
+    left = [i for i, fit in enumerate(fits) if not any(fit.spoils_labels(other) for other in fits)]
+    return next((i for i in left if not any(fits[j].is_better(fits[i]) for j in left)), left[0])

@@ -69,8 +69,8 @@ def local_costs(
         return {}, {}
     room = limit_model_bytes(recipe, sizes.n, sizes.p) - sizes.model_bytes(outputs)
     tried: dict[str, Cost] = {}
-    left = {word: f"this installation of dkernel is without its folder leaves/{leaf}"
-            for word, leaf in LEAF_OF_STAGE.items() if word not in LOCAL_STAGES}  # fmt: skip
+    absent = {word: leaf for word, leaf in LEAF_OF_STAGE.items() if word not in LOCAL_STAGES}
+    left = {word: f"this installation of dkernel is without its folder leaves/{leaf}" for word, leaf in absent.items()}
     for kind, cost in costs.items():
         most = local_seconds(recipe, [*others, *tried.values()], LOCAL_STAGES[kind].ends_early)
         if cost.seconds > most:

@@ -52,15 +52,13 @@ class StageResult:
         if not residual.judges:
             return cls(machine, history, facts, words, after)
         before = residual.losses(residual.holdout.scores)
-        gain, error = after.gain_over(before)
         facts = facts | {"loss_before": before.mean, "loss": after.mean}
         words += f": loss {after.mean:.4g} instead of {before.mean:.4g} on the holdout, "
         if after.spoils_labels(before):
             return cls(None, history, facts, f"none: {words}more wrong labels")
-        if gain > error:
-            words += f"a gain of {gain / error:.1f} standard errors"
-            return cls(machine, history, facts, words, after)
-        return cls(None, history, facts, f"none: {words}no gain of more than one standard error")
+        if after.is_better(before):
+            return cls(machine, history, facts, f"{words}a clear gain", after)
+        return cls(None, history, facts, f"none: {words}no clear gain")
 
 
 def best_stage(tried: Sequence[StageResult]) -> StageResult:

@@ -32,7 +32,6 @@ from dkernel.streaming.shuffle import store_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.ask import Ask, resolve_map
 from dkernel.training.local_stages import LOCAL_STAGES, learns_rest
-from dkernel.training.planning.stage_costs import way_cost
 from dkernel.training.selection.candidate_space import CandidateSpace
 from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.selection.evaluation import FitValidationSplit
@@ -186,11 +185,14 @@ def _describe_rows(fit: Fit, sizes: Sizes) -> str:
     return " ".join(["all rows", *["except " + " and ".join(others)] * bool(others)])
 
 
-def choose_model(fit: Fit, ways: Sequence[Way] = (), stage: str = "choose", reached: float = inf) -> SelectedModel:
+def choose_model(
+    fit: Fit, ways: Sequence[Way] = (), stage: str = "choose", tried: Sequence[Way] = (), reached: float = inf
+) -> SelectedModel:
     """Choose kernel, scaling, metric and the best of several ways on the sample, as far as they are open.
 
     Parameters
     ----------
+    tried : ways among these that are fitted in any case
     reached : loss on the holdout of grids alone if they are fitted already, else infinite
     """
     if fit.ask.chosen is not None:
@@ -214,7 +216,7 @@ def choose_model(fit: Fit, ways: Sequence[Way] = (), stage: str = "choose", reac
             f"{run.key}-{stage}",
             run.progress.advance,
         )
-        race = _make_race(fit, judge, rows, ways, reached) if len(ways) > 1 else None
+        race = _make_race(fit, judge, rows, ways, tuple(tried), reached) if len(ways) > 1 else None
         search = Search(space, judge, space.candidates(), race=race, joint_loss=_joint_loss(fit))
         return select_model(search, ways)
 
@@ -224,13 +226,13 @@ def choose_model(fit: Fit, ways: Sequence[Way] = (), stage: str = "choose", reac
     return chosen
 
 
-def _make_race(fit: Fit, judge: Judge, rows: Block, ways: Sequence[Way], reached: float) -> Race:
+def _make_race(fit: Fit, judge: Judge, rows: Block, ways: Sequence[Way], tried: Sequence[Way], reached: float) -> Race:
     recipe, targets = fit.recipe, fit.targets
     known = fit.survey, fit.ask.source, recipe, targets, rows
     stages = {way.local: LOCAL_STAGES[way.local] for way in ways if way.local != "none"}
     prepared = {word: stage.prepare(*known) for word, stage in stages.items()}
-    costs = {way: way_cost(way, fit.sizes, recipe, targets.outputs) for way in ways}
-    return Race(judge, fit.sizes.n, recipe.effort, costs, stages, prepared, reached)
+    raced = [way for way in ways if way not in tried]
+    return Race(judge, fit.sizes.n, raced, tried, stages, prepared, reached)
 
 
 def _joint_loss(fit: Fit) -> Loss | None:

@@ -73,7 +73,7 @@ def test_a_local_stage_is_tried_within_its_budget():
     assert tried(8000, 1) == tried(8000, 26) == tuple(LOCAL_STAGES)
 
 
-def test_grids_of_many_rows_and_classes_are_tried_and_a_stage_that_is_left_is_named():
+def test_grids_of_many_classes_are_tried_and_what_is_left_is_named():
     source, executor = wide(950_000, 10), SerialExecutor()
     asked = Ask.of(source, Recipe(solver="psgd"), executor).plan_local(executor, 10)
     assert asked.local == ("grids",)

@@ -24,6 +24,7 @@ TABLE = [
     ([losses(0.3, 50), losses(0.2, 70)], 0),  # the smaller loss has spoilt labels
     ([losses(0.3, 50), losses(0.2, 51)], 1),  # by no more than one standard error
     ([losses(0.3, 50), losses(0.1, 70), losses(0.2, 50)], 2),
+    ([losses(0.3, 50), losses(0.3001, 50), losses(0.29999, 50)], 2),  # each row is better by as much
     ([losses(0.3, 50), losses(0.2, 51, "softmax")], 0),  # of other kinds only the labels tell
 ]
 

@@ -1,7 +1,6 @@
 """The costs of the stages of a fit and of each way to fit a machine, and the peak bytes of a fit."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from math import ceil, sqrt
 from typing import NamedTuple
 
@@ -10,15 +9,14 @@ from dkernel.features import by_landmarks
 from dkernel.model.recipe import Recipe
 from dkernel.solvers.budget import choice_flops
 from dkernel.solvers.catalogue import solver_class
-from dkernel.solvers.setup_cost import setup_cost, setup_flops
-from dkernel.solvers.sizes import LEAST_COMPONENTS, Sizes
+from dkernel.solvers.setup_cost import setup_cost
+from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.cost import CALL_SECONDS, CLIENT_BASE, THREADS_BASE, WORKER_BASE, Cost, core_seconds
 from dkernel.streaming.machine import Machine
 from dkernel.streaming.row_memory import RowMemory
 from dkernel.streaming.survey import survey_cost
-from dkernel.training.local_stages import learns_rest, local_cost, local_costs
+from dkernel.training.local_stages import local_costs
 from dkernel.training.selection.model_selection import choice_cost
-from dkernel.training.selection.ways import Way
 
 GLOBAL_STAGES = ("survey", "choice", "setup", "solve")  # stages of a fit before the local stages
 
@@ -110,31 +108,3 @@ def _list_phases(costs: Mapping[str, Cost], rows: RowMemory, machine: Machine) -
         yield Peaks(worker + units, worker + max(units, source_bytes) + more, client)
         yield Peaks(0, source_bytes, remaining + cost.alone_bytes)
         remaining += cost.left_bytes
-
-
-def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int) -> float:
-    """Return the core seconds of the stages of a way, at the full size of the fit.
-
-    Parameters
-    ----------
-    sizes : sizes of the fit, with the components that a kernel would have
-
-    Examples
-    --------
-    >>> sizes, grids = Sizes.of(100_000, 28, Recipe()), Way("none", "grids")
-    >>> [round(way_cost(way, sizes, Recipe(), 1)) for way in (Way(), grids)]
-    [21, 3]
-    """
-    recipe = way.of(recipe)
-    of_kernel, of_global = sizes.components, sizes
-    if recipe.components_open and learns_rest(way.local):
-        of_kernel = min(of_kernel, LEAST_COMPONENTS)
-    components = of_kernel if way.features == "kernel" else 1
-    if components != sizes.components:
-        of_global = Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=components))
-    costs = [Cost(flops=setup_flops(of_global, recipe)), solver_class(recipe.solver).cost(of_global, outputs, 0)]
-    if way.features == "none":  # the global stage is the mean of the label, which the survey has
-        costs = [replace(cost, flops=0.0, readings=0) for cost in costs]
-    if way.local != "none":
-        costs.append(local_cost(way.local, of_global, recipe, outputs))
-    return core_seconds(costs) + sum(cost.more_seconds for cost in costs)

@@ -121,9 +121,9 @@ class CandidateSpace:
 
     @property
     def linear_is_open(self) -> bool:
-        """True if the recipe and the data allow the linear kernel."""
+        """True if the recipe and the data allow the linear kernel, which is 0 where no column varies."""
         is_open = self.recipe.kernel == self.recipe.gamma == "auto" and self.recipe.metric in ("auto", "identity")
-        return is_open and self.layout.numeric
+        return is_open and self.layout.numeric and bool(self.survey.moments.variance.any())
 
     def choose_metric(self, candidate: Candidate) -> str:
         """Return the metric to learn for the kernel of a candidate, "identity" for none."""

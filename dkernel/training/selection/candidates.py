@@ -43,8 +43,7 @@ class SelectedModel:
     ----------
     why : part of the choice -> the reason in words
     enough : components beyond which there is little to gain; None if that is not known
-    ways : ways to fit, at most two; without a race the way of the recipe
-    fallback : way to fit too if no local stage of `ways` gains anything, or None
+    ways : ways to fit; without a race the way of the recipe
     findings : settings of the local stage of each way in the race, from which a search begins
     alpha : alpha of the best ridge regression; None if nothing was judged
     loss : the joint loss, if the choice is a linear kernel with it; None for the loss of the recipe
@@ -57,7 +56,6 @@ class SelectedModel:
     weights: NDArray[np.float64] | None = None
     enough: int | None = None
     ways: tuple[Way, ...] = ()
-    fallback: Way | None = None
     findings: dict[Way, SettingIndex | None] = field(default_factory=dict)
     alpha: float | None = None
     loss: str | None = None

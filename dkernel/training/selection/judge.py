@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dkernel.features import Drawing, Scaling
 from dkernel.kernels import Kernel
 from dkernel.losses.losses import Loss
-from dkernel.losses.metrics import paired_difference
+from dkernel.losses.metrics import is_better
 from dkernel.streaming.execution.base import Call, Executor
 from dkernel.training.selection.candidates import Candidate
 from dkernel.training.selection.evaluation import (
@@ -112,13 +112,12 @@ class Judge:
         return level
 
     def is_better(self, one: Trial, other: Trial) -> bool:
-        """True if a trial has a smaller loss than another one by more than one standard error, of rows of both."""
+        """True if a trial has a clearly smaller loss than another one, on the rows of both."""
         ours, others, weight = one.result.losses, other.result.losses, self.split.weight_judged
         if ours is None or others is None:  # one of them could not be fitted
             return one.loss < other.loss
         rows = min(len(ours), len(others))  # a fidelity judges the first rows
-        gain, error = paired_difference(others[:rows], ours[:rows], None if weight is None else weight[:rows])
-        return gain > error
+        return is_better(ours[:rows], others[:rows], None if weight is None else weight[:rows])
 
     def _near_alpha(self, candidate: Candidate) -> float | None:
         """Return the best alpha of its family so far."""

@@ -34,8 +34,7 @@ def select_model(search: Search, ways: Sequence[Way]) -> SelectedModel:
         selected = _selected_model(search, climb(search))
     if race is None:
         return replace(selected, ways=tuple(ways))
-    fallback = race.fallback(search.enough or search.judge.components)
-    return replace(selected, ways=race.ways_to_fit(), fallback=fallback, findings=race.findings)
+    return replace(selected, ways=race.ways_to_fit(), findings=race.findings)
 
 
 def climb(search: Search) -> Trial:

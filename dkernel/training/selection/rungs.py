@@ -9,7 +9,6 @@ add a line and its function.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from math import inf
 from operator import attrgetter
 
 from dkernel.losses.losses import Loss
@@ -22,6 +21,7 @@ from dkernel.training.selection.joint_loss import LEAST_JUDGED, compare_errors
 from dkernel.training.selection.judge import Judge, Trial
 from dkernel.training.selection.metric_learning import move_to_metric
 from dkernel.training.selection.race import Race
+from dkernel.training.selection.ways import GRIDS_ALONE
 
 CLEARLY = 0.98  # a candidate that is less simple, or costs more a row, must have less than this share of the loss
 # Most times that a grid of gamma is extended by two steps, until kernels are linear or 0.
@@ -36,9 +36,8 @@ ENOUGH_JUDGED = 1000  # validation rows; with fewer, half of the components may 
 # On 10,000 rows of magic .01 takes 2,560 landmarks and twice the work of .015, which takes 1,024, for test errors of
 # 12.09 and 11.86 instead of 12.04 and 11.83 %.
 ENOUGH_GAIN, FAR_FROM_ENOUGH = 0.015, 0.04
-# A way leaves the early race if its predicted loss is above that of the best way by more than this share and the
-# uncertainty: on kin40k components + cells have .075 with the first kernel and .028 with the metric that is learned
-# later.
+# A way leaves the early race if its predicted loss is above that of the grids by more than this share: on kin40k
+# components + cells have .075 with the first kernel and .028 with the metric that is learned later.
 KERNEL_MARGIN = 3.0
 _loss = attrgetter("loss")
 
@@ -117,38 +116,27 @@ LEAST_FIDELITY = FINALIST_RUNG.components  # fewest components of a fidelity tha
 
 def has_race(search: Search, _: Sequence[Trial]) -> bool:
     """True if there are ways to choose from."""
-    return search.race is not None and len(search.race.ways) > 1
+    return search.race is not None and search.race.is_open
 
 
 def has_early_race(search: Search, leaders: Sequence[Trial]) -> bool:
-    """True if a way is fitted already, so that an early race may save the choice of a kernel."""
-    return has_race(search, leaders) and search.race is not None and search.race.reached < inf
+    """True if grids alone are fitted already, so that an early race may save the choice of a kernel."""
+    return has_race(search, leaders) and search.race is not None and search.race.tried == (GRIDS_ALONE,)
 
 
 def try_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[Trial]:
-    """Race all ways with the best kernel so far; those that can win go on."""
-    race = search.race
-    assert race is not None
-    race.kernel = _leading(search, leaders)
-    for rows in race.sample_sizes():
-        if has_race(search, leaders):
-            race.judge_ways(rows)
-            race.drop_losers(KERNEL_MARGIN)
-    race.drop_beaten(KERNEL_MARGIN)
-    return list(leaders)
+    """Race the ways with the best kernel so far; those that can win go on."""
+    return _race(search, leaders, KERNEL_MARGIN)
 
 
 def finish_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[Trial]:
-    """Race the ways that are left with the kernel that was chosen; the best goes on, and one that is as good."""
-    race = search.race
-    assert race is not None
-    if race.has_kernel and any(way.features != "kernel" or way.local != "none" for way in race.ways):
-        race.kernel = _leading(search, leaders)
-        race.forget_kernel()
-        for rows in race.sample_sizes():
-            race.judge_ways(rows)
-    race.drop_losers(0.0)
-    race.drop_beaten(0.0)
+    """Race the ways that are left with the kernel that was chosen; the best goes on."""
+    return _race(search, leaders, 0.0)
+
+
+def _race(search: Search, leaders: Sequence[Trial], margin: float) -> list[Trial]:
+    assert search.race is not None
+    search.race.race(_leading(search, leaders), margin)
     return list(leaders)
 
 

@@ -11,14 +11,12 @@ import pytest
 from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import MemoryBudgetError
 from dkernel.model.recipe import Recipe
-from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.cost import CLIENT_BASE, WORKER_BASE
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.training.fit import plan, train
 from dkernel.training.local_stages import LOCAL_STAGES
 from dkernel.training.planning.memory_plan import FEW_SLOTS, Plan, format_plan
-from dkernel.training.planning.stage_costs import GLOBAL_STAGES, count_task_bytes, way_cost
-from dkernel.training.selection.ways import Way
+from dkernel.training.planning.stage_costs import GLOBAL_STAGES, count_task_bytes
 from tests.streaming.execution.stand_ins import Stated, apart
 
 
@@ -97,14 +95,6 @@ def test_the_plan_says_how_many_readings_are_of_a_local_stage(n, stated):
     assert readings(rows_of(n)) == stated
     assert readings(rows_of(n), 2**44) == "1: the rows stay in memory"
     assert "win" not in readings(replace(rows_of(n), files=()))  # arrays in memory
-
-
-def test_components_that_cells_follow_are_few():
-    sizes = Sizes.of(36_000, 8, Recipe(solver="psgd"))
-    whole, cells, both = (
-        way_cost(way, sizes, Recipe(solver="psgd"), 1) for way in (Way(), Way("none", "cells"), Way("kernel", "cells"))
-    )
-    assert both - cells < whole / 4
 
 
 def test_no_gain_is_asked_of_a_local_stage_that_is_named():
