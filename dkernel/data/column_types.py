@@ -85,7 +85,8 @@ def arrow_type(dtype: Any) -> pa.DataType | None:
         return dtype.pyarrow_dtype
     if hasattr(dtype, "categories"):
         values = None if dtype.categories is None else arrow_type(dtype.categories.dtype)
-        return pa.dictionary(pa.int32(), pa.string() if values is None else values)
+        words = values is None or column_type(values) == OTHER  # intervals are read as their texts
+        return pa.dictionary(pa.int32(), pa.string() if words else values)
     if hasattr(dtype, "subtype") and getattr(dtype, "name", "").startswith("Sparse"):
         return arrow_type(dtype.subtype)
     if getattr(dtype, "tz", None) is not None:
