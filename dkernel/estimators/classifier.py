@@ -36,8 +36,8 @@ def _has_probabilities(estimator: "KernelClassifier") -> bool:
         return True
     raise UnsupportedError(
         f"This KernelClassifier with loss={estimator.loss!r} gives no probabilities: its scores are margins, and no "
-        "curve was fitted to rows that were left out. Use loss='logistic' or loss='softmax', or calibration='platt' "
-        "and a holdout."
+        "calibration was fitted to rows that were left out. Use loss='logistic' or loss='softmax', or "
+        "calibration='temperature' and a holdout."
     )
 
 

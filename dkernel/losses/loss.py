@@ -67,8 +67,8 @@ class Loss(ABC):
 
     @property
     def usual_calibration(self) -> str:
-        """Curve that calibration="auto" stands for: none where scores stand for probabilities."""
-        return "none" if self.probable else "platt"
+        """Calibration that "auto" stands for: none where scores stand for probabilities."""
+        return "none" if self.probable else "temperature"
 
     @property
     def smooth_counterpart(self) -> str:

@@ -16,7 +16,6 @@ from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.features.base import COMPONENT_STRIP, in_tiles
 from dkernel.features.scaling import BY_RANKS
 from dkernel.losses.calibration import Calibration
-from dkernel.losses.loss import expand_probabilities
 from dkernel.losses.losses import Loss, parse_loss
 from dkernel.losses.metrics import class_of_scores
 from dkernel.losses.predictive_variance import Variance
@@ -475,12 +474,12 @@ class Model:
             why = "no calibration was asked for" if asked else "the fit left no rows out to fit a calibration to"
             raise UnsupportedError(
                 f"A model fitted with loss={self.recipe.loss!r} gives no probabilities: its scores are margins, and "
-                f"{why}. Train with loss='logistic' or 'softmax', or with calibration='platt' and a "
-                "holdout."
+                f"{why}. Train with loss='logistic' or 'softmax', or with calibration='temperature' "
+                "and a holdout."
             )
         S = S.astype(np.float64)
         if self.calibration is not None:
-            return expand_probabilities(self.calibration(S))
+            return self.calibration(S)
         return np.asarray(self.loss.class_probabilities(S))
 
     def __getstate__(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from dkernel.features import Scaling, map_from
 from dkernel.kernels import Kernel, Selection
 from dkernel.kernels.functions import OfFunction
 from dkernel.kernels.registry import UnregisteredError, is_registered
-from dkernel.losses.calibration import CALIBRATIONS
+from dkernel.losses.calibration import Calibration
 from dkernel.losses.predictive_variance import Variance
 from dkernel.model.conformal import Conformal
 from dkernel.model.facts import check_facts
@@ -248,7 +248,7 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], file
         file_name,
     )
     recipe = SettledRecipe(Recipe.from_dict(document["recipe"]))
-    kind, variance, conformal = recipe.curve, arrays_under("variance.", arrays), arrays_under("conformal.", arrays)
+    variance, conformal = arrays_under("variance.", arrays), arrays_under("conformal.", arrays)
     model = Model(
         recipe=recipe,
         scaling=Scaling.build(document["scaling"], arrays_under("scaling.", arrays)),
@@ -259,7 +259,7 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], file
         columns=columns,
         label=document["label"],
         facts=document["facts"],
-        calibration=None if kind is None else CALIBRATIONS[kind].build(arrays_under("calibration.", arrays)),
+        calibration=Calibration.build(arrays_under("calibration.", arrays)) if recipe.calibrates else None,
         variance=Variance.build(variance) if variance else None,
         conformal=Conformal.build(conformal, document["conformal"]["groups"]) if "conformal" in document else None,
         encoding=encoding,

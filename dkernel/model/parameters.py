@@ -237,13 +237,12 @@ class Parameters:
     )
     calibration: str = parameter(
         "auto",
-        "Curve for each class that turns scores into probabilities, fitted to rows that were left out: the holdout, or "
-        'those of the folds of "exact". "auto" is "platt" where the loss has no probabilities; a curve by name is for '
-        'all losses but softmax, and "sigmoid" is "platt". Labels remain those of the scores. Rows of `partial_fit` '
-        "and of `dkernel update` are scored for it before they are learned.",
-        # scikit-learn's CalibratedClassifierCV calls Platt's curve so.
-        word_of_spelling({None: "none", "sigmoid": "platt"}),
-        words=("auto", "none", "platt", "isotonic"),
+        'What makes probabilities of scores, by rows that were left out. "temperature" is a softmax of bent scores '
+        'times a slope, larger for rare classes if that gains; "auto" is that where the loss has no probabilities. '
+        "The label is the most probable class. Rows of `partial_fit` and of `dkernel update` are scored for it before "
+        "they are learned.",
+        word_of_spelling({None: "none"}),
+        words=("auto", "none", "temperature"),
     )
     categorical: str | tuple[str, ...] = parameter(
         "auto",

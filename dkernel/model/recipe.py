@@ -60,7 +60,11 @@ class Recipe(Parameters):
         _check_task(self.task, loss, self.loss)
         if decides := loss.predicts_numbers(self.task):
             which = f"{decides}={getattr(self, decides)!r}"
-            given = {"class_weight": self.class_weight, "positive": self.positive, "calibration": self.curve}
+            given = {
+                "class_weight": self.class_weight,
+                "positive": self.positive,
+                "calibration": self.calibrates or None,
+            }
             for name, value in given.items():
                 if value is not None:
                     raise RecipeError(
@@ -70,11 +74,6 @@ class Recipe(Parameters):
             if self.landmarks == "stratified":
                 raise RecipeError("landmarks='stratified' takes rows of every class and task='regress' has none.")
         SOLVERS[self.solver].check(self.solver, loss, self.loss, 0 if self.polish == "auto" else int(self.polish))
-        if self.curve and loss.joint:
-            raise RecipeError(
-                f"calibration={self.curve!r} makes probabilities of scores, and those of loss={self.loss!r} stand for "
-                "probabilities. Leave calibration out, or use loss='logistic'."
-            )
         if self.names_local and SOLVERS[self.solver].in_memory:
             raise RecipeError(
                 f"local={self.local!r} is judged on the rows of the holdout, and solver={self.solver!r} keeps none. "
@@ -116,9 +115,9 @@ class Recipe(Parameters):
         return is_open and not SOLVERS[self.solver].in_memory
 
     @property
-    def curve(self) -> str | None:
-        """The calibration that was asked for by name; None for "auto" and "none"."""
-        return None if self.calibration in ("auto", "none") else self.calibration
+    def calibrates(self) -> bool:
+        """True if a calibration was asked for by name."""
+        return self.calibration not in ("auto", "none")
 
     @property
     def division(self) -> tuple[str, str] | None:

@@ -23,7 +23,7 @@ from dkernel.errors import ModelFileError
 from dkernel.features import FeatureMap, Scaling, map_from
 from dkernel.features.normal_scores import NormalScores
 from dkernel.kernels import Kernel, parse
-from dkernel.losses.calibration import Isotonic, Platt
+from dkernel.losses.calibration import Calibration
 from dkernel.losses.predictive_variance import Variance
 from dkernel.model.conformal import Conformal
 from dkernel.model.local.base import LocalMachine
@@ -58,12 +58,11 @@ def _by_spec(of: type, build: Callable[..., Any]) -> TypeCodec:
 
 CODECS: dict[str, TypeCodec] = {
     "Block": _plain(Block),
+    "Calibration": _plain(Calibration),
     "Conformal": _plain(Conformal),
-    "Isotonic": _plain(Isotonic),
     "LocalWidth": _plain(LocalWidth),
     "Model": _plain(Model),
     "Numbered": _plain(RangeNames),
-    "Platt": _plain(Platt),
     "NormalScores": _plain(NormalScores),
     "Scaling": _plain(Scaling),
     "SparseRows": _plain(SparseRows),

@@ -89,7 +89,7 @@ _CALLED_ELSEWHERE = {
     "gaussian": "se squared_exponential",
     "laplacian": "laplace",
     "linear": "dot dot_product",
-    "platt": "sigmoid",
+    "temperature": "isotonic platt sigmoid",
     "auto": "cv",
     "identity": "none",
     "nystrom": "nystroem",

@@ -165,7 +165,7 @@ def settle_source(
     check_together(source, recipe, chosen)
     merged = merge_copies(source, recipe, executor)
     settled = with_solver(recipe, merged, validation)
-    if recipe.curve and not (recipe.holdout or validation is not None or SOLVERS[settled.solver].in_memory):
+    if recipe.calibrates and not (recipe.holdout or validation is not None or SOLVERS[settled.solver].in_memory):
         raise RecipeError(
             f"calibration={recipe.calibration!r} is fitted on the rows of the holdout, and holdout=0 keeps none. Use "
             "holdout=0.05."

@@ -158,7 +158,7 @@ def with_classes(model: Model, classes: NDArray[Any]) -> Model:
     seen = model.classes
     if seen is None or len(seen) == len(classes):
         return model
-    recipe = SettledRecipe(model.recipe.replace(calibration="none"))  # its curve knows nothing of the others
+    recipe = SettledRecipe(model.recipe.replace(calibration="none"))  # that of fewer knows nothing of the others
     at = np.searchsorted(classes, seen)
     coef = np.zeros((len(model.coef), len(classes)))
     intercept = np.full(len(classes), model.loss.unseen_class_score(model.facts["rows"]))

@@ -240,7 +240,7 @@ def _joint_loss(fit: Fit) -> Loss | None:
     recipe, sizes = fit.recipe, fit.sizes
     is_open = recipe.loss == recipe.features == recipe.n_components == "auto" and recipe.landmarks == "uniform"
     ends = fit.solver.reaches_optimum(recipe.polish == "auto" and sizes.polish > 0)
-    if not (is_open and ends) or recipe.curve or fit.ask.landmarks is not None:
+    if not (is_open and ends) or fit.ask.landmarks is not None:
         return None
     several = fit.targets.classes is not None and fit.targets.outputs > 1
     return LOSSES["softmax"] if several and sizes.p <= sizes.components else None

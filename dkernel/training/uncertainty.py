@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.errors import DataError
-from dkernel.losses.calibration import CALIBRATIONS
+from dkernel.losses.calibration import Calibration
 from dkernel.model.conformal import MOST_SCORES, Conformal
 from dkernel.model.local_width import fit_width
 from dkernel.model.model import Model
@@ -67,7 +67,7 @@ class LeftOut:
     def as_large_as_now(self, model: Model) -> "LeftOut":
         """The rows with margins that are as large as those of the model that has learned them.
 
-        Rounds that learn other labels change the size of all margins, and curve and table are of the model that
+        Rounds that learn other labels change the size of all margins, and calibration and table are of the model that
         answers. Local machines stay: they fit the rows that they learn, so these have larger margins than others.
         """
         if model.classes is None or model.local is not None:
@@ -103,7 +103,7 @@ def with_uncertainty(model: Model, problem: FitProblem, outcome: SolverResult) -
 
 
 def calibrate(model: Model, out: LeftOut | None, targets: Targets, of_class: F64 | None) -> Model:
-    """Settle the calibration of the recipe, and return the model with its curve.
+    """Settle the calibration of the recipe, and return the model with it.
 
     Parameters
     ----------
@@ -123,11 +123,10 @@ def calibrate(model: Model, out: LeftOut | None, targets: Targets, of_class: F64
         )
     assert out.rows.y is not None
     assert targets.classes is not None
-    # The curve uses the weights of classes, as the scores do: else labels would not be the most probable classes.
-    weight = out.weight
-    weight = weight if of_class is None else weight * of_class[targets.codes(out.rows.y)]
-    curves = CALIBRATIONS[kind].fit(out.S, targets.of(out.rows.y), weight)
-    return replace(model, calibration=curves, facts={**model.facts, "calibrated": len(out.S)})
+    codes, weight = targets.codes(out.rows.y), out.weight
+    weight = weight if of_class is None else weight * of_class[codes]  # as the scores do
+    calibration = Calibration.fit(out.S, codes, weight)
+    return replace(model, calibration=calibration, facts={**model.facts, "calibrated": len(out.S)})
 
 
 def conform(model: Model, out: LeftOut, targets: Targets) -> Model:
@@ -159,22 +158,22 @@ def cut_to_judge(rows: Block, seed: int) -> list[Block]:
     return [select_rows(rows, order[:-last]), select_rows(rows, order[-last:])]
 
 
-def with_later_rows(model: Model, out: LeftOut, curve: str | None = None) -> Model:
+def with_later_rows(model: Model, out: LeftOut, calibration: str | None = None) -> Model:
     """Return the model with what rows that it scored before it learned them say of its answers.
 
     Parameters
     ----------
-    model : with the conformity scores and the curve of before
-    curve : kind of a curve that begins with these rows, where the model has none
+    model : with the conformity scores and the calibration of before
+    calibration : word of the calibration that begins with these rows, where the model has none
     """
     n, old, targets = len(out.S), model.conformal, Targets(model.classes, model.recipe.positive)
     if not n:
         return model
     out = out.as_large_as_now(model)
     if model.classes is not None and not model.has_probabilities:
-        if curve in (None, "none"):
+        if calibration in (None, "none"):
             return model
-        model, old = replace(model, recipe=SettledRecipe(model.recipe.replace(calibration=curve))), None
+        model, old = replace(model, recipe=SettledRecipe(model.recipe.replace(calibration=calibration))), None
     if old is not None and not old.groups and n < MOST_SCORES:
         later, strata = _score_conformity(model, out, targets)
         before = n * old.rows / later.rows  # of several targets each row has several scores
@@ -190,7 +189,7 @@ def with_later_rows(model: Model, out: LeftOut, curve: str | None = None) -> Mod
 
 
 def _score_conformity(model: Model, out: LeftOut, targets: Targets) -> tuple[Conformal, Sequence[int | None]]:
-    """Return the conformity scores of rows by the curve and the widths of the model, and the strata of these."""
+    """Return the conformity scores of rows by the calibration and the widths of the model, and the strata of these."""
     assert out.rows.y is not None
     if model.classes is None:
         ratios = absolute_errors(out.S, out.rows.y) / model.width(out.rows.X, out.S)

@@ -62,7 +62,7 @@ def main() -> None:
     options.add_argument("--components", type=int, help="of the global machine")
     options.add_argument("--alone", action="store_true", help="no components below the local stage")
     options.add_argument("--loss", default="auto")
-    options.add_argument("--calibration", default="auto", help="platt or isotonic, for the probabilities of a margin")
+    options.add_argument("--calibration", default="auto", help="temperature: for probabilities of every loss")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--threads", type=int, default=2, help="LightGBM's")
     options.add_argument("--trees", type=int, nargs="*", default=[], help="LightGBM's; nothing for none")

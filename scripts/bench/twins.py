@@ -223,14 +223,14 @@ def twins() -> tuple[Twin, ...]:
     def hinge(n: int) -> KernelClassifier:
         return KernelClassifier(**gauss, loss="hinge", alpha=1 / n, passes=2)
 
-    def platt(n: int) -> KernelClassifier:
-        return KernelClassifier(**gauss, loss="hinge", alpha=1 / n, passes=2, calibration="platt")
+    def calibrated(n: int) -> KernelClassifier:
+        return KernelClassifier(**gauss, loss="hinge", alpha=1 / n, passes=2, calibration="temperature")
 
     return (
         Twin("KernelClassifier, hinge", "SVC", "magic", 15000, "error, %",
              classes(hinge), classes(lambda _: SVC(gamma=0.05, C=1.0))),
-        Twin("the same, calibration=\"platt\"", "CalibratedClassifierCV(SVC)", "magic", 8000, "log-loss",
-             classes(platt, proba=True),
+        Twin("the same, calibration=\"temperature\"", "CalibratedClassifierCV(SVC)", "magic", 8000, "log-loss",
+             classes(calibrated, proba=True),
              classes(lambda _: CalibratedClassifierCV(SVC(gamma=0.05), cv=5, ensemble=False), proba=True)),
         Twin("KernelClassifier, perceptron", "KernelPerceptron", "magic", 8000, "error, %",
              classes(lambda _: KernelClassifier(**gauss, loss="perceptron", alpha=1e-6, passes=2)),

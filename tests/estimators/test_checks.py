@@ -56,28 +56,20 @@ ESTIMATORS = [
 OTHER_SETTINGS = [
     KernelClassifier(),
     KernelRegressor(),
-    KernelClassifier(n_components=32, gamma=0.1, alpha=1e-3, calibration="platt"),
+    KernelClassifier(n_components=32, gamma=0.1, alpha=1e-3, calibration="temperature"),
     KernelFeatures(features="random", n_components=32),
 ]
 
 
-def expected(estimator):
-    """The exceptions: of a calibrated classifier labels are by the sign of scores."""
-    given = getattr(estimator, "calibration", None) not in (None, "auto")
-    train = {"check_classifiers_train": "labels are decided by scores; a calibration of few rows may put 1/2 elsewhere"}
-    chosen = isinstance(estimator, Tuner) or (isinstance(estimator, KernelClassifier) and estimator.kernel == "auto")
-    return train if given or chosen else {}
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected)
+@parametrize_with_checks(ESTIMATORS)
 def test_what_scikit_learn_expects_of_an_estimator(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(OTHER_SETTINGS, expected_failed_checks=expected)
+@parametrize_with_checks(OTHER_SETTINGS)
 def test_and_of_one_with_other_settings(estimator, check):
     check(estimator)
 

@@ -49,7 +49,7 @@ def test_classes(kind):
     (labels, make), (X, truth) = KINDS[kind], ball(300)
     plain = np.array(labels)[truth.astype(int)]
     y = make(plain.tolist())
-    machine, twin = (KernelClassifier(**SMALL, calibration="platt").fit(X, given) for given in (y, plain))
+    machine, twin = (KernelClassifier(**SMALL, calibration="temperature").fit(X, given) for given in (y, plain))
     assert machine.classes_.tolist() == labels
     assert machine.predict(X).dtype == plain.dtype
     np.testing.assert_array_equal(machine.decision_function(X), twin.decision_function(X))

@@ -139,7 +139,7 @@ def test_no_rows_at_first_begin_nothing():
 
 @pytest.mark.parametrize(
     ("settings", "has"),
-    [({}, True), ({"loss": "logistic"}, True), ({"calibration": "platt"}, True), ({"calibration": None}, False)],
+    [({}, True), ({"loss": "logistic"}, True), ({"calibration": "temperature"}, True), ({"calibration": None}, False)],
 )
 def test_whether_there_are_probabilities_stays(settings, has):
     X, y = ball(1200)

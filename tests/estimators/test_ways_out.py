@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from dkernel import KernelClassifier, KernelKMeans, KernelPCA, OneClassSVM
-from dkernel.errors import DataError, MissingValueError
+from dkernel.errors import DataError, MissingValueError, RecipeError
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame({"a": RNG.normal(size=80), "b": RNG.normal(size=80)})
@@ -16,16 +16,14 @@ TEXT = X.assign(b=["x", "y"] * 40)
 def test_a_margin_says_what_gives_probabilities():
     machine = KernelClassifier("gaussian", n_components=16, loss="hinge", calibration=None).fit(X, Y)
     assert not hasattr(machine, "predict_proba")
-    with pytest.raises(AttributeError, match=r"Use loss='logistic'.*calibration='platt'"):
+    with pytest.raises(AttributeError, match=r"Use loss='logistic'.*calibration='temperature'"):
         machine.predict_proba(X)
 
 
-def test_the_curve_of_platt_has_the_name_of_scikit_learn_too():
-    of = {
-        name: KernelClassifier("gaussian", n_components=16, calibration=name).fit(X, Y) for name in ("sigmoid", "platt")
-    }
-    np.testing.assert_array_equal(of["sigmoid"].predict_proba(X), of["platt"].predict_proba(X))
-    assert of["sigmoid"].model_.recipe.calibration == "platt"
+@pytest.mark.parametrize("name", ["isotonic", "platt", "sigmoid"])
+def test_calibrations_of_other_tools_name_the_one_here(name):
+    with pytest.raises(RecipeError, match="Did you mean 'temperature'"):
+        KernelClassifier("gaussian", n_components=16, calibration=name).fit(X, Y)
 
 
 @pytest.mark.parametrize("table", [TEXT, TEXT.astype({"b": "category"})])

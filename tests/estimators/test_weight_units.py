@@ -15,7 +15,7 @@ MACHINES = {
     "exact": GIVEN | {"local": "none"},
     "passes": GIVEN | {"local": "grids", "solver": "psgd"},
     "normal": GIVEN | {"local": "none", "solver": "normal"},
-    "isotonic": GIVEN | {"local": "none", "solver": "psgd", "calibration": "isotonic"},
+    "calibrated": GIVEN | {"local": "none", "solver": "psgd", "calibration": "temperature"},
     "balanced": GIVEN | {"local": "none", "class_weight": "balanced"},
 }
 

@@ -71,7 +71,7 @@ def _coherent(found: dict[str, Any], regresses: bool) -> dict[str, Any]:
         unfit.append("polish")
     if found.get("solver") == "exact":
         unfit += ["features", "n_components", "landmarks"]
-    if found.get("holdout") == 0 or found.get("loss") == "softmax":
+    if found.get("holdout") == 0:
         unfit.append("calibration")
     if found.get("landmarks", "uniform") != "uniform":
         found = {**found, "features": "nystrom"}

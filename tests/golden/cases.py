@@ -257,7 +257,7 @@ CASES: dict[str, Callable[..., Fitted]] = {
     "two targets": arrays("targets", alpha="auto"),
     "partial_fit": streamed("three", loss="logistic"),
     "partial_fit of numbers": streamed("number"),
-    "platt": arrays("two", calibration="platt"),
+    "temperature": arrays("two", calibration="temperature"),
     "search": searched("two"),
     # what has no labels
     "one class": described(dkernel.OneClassSVM(0.1, gamma=0.3, n_components=32)),

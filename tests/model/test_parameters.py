@@ -18,7 +18,6 @@ from dkernel.features import FAST, FEATURES
 from dkernel.features.landmarks import RULES
 from dkernel.features.scaling import SCALINGS
 from dkernel.kernels import GAMMA_WORDS, SAMPLINGS
-from dkernel.losses.calibration import CALIBRATIONS
 from dkernel.losses.losses import LOSSES
 from dkernel.model.local_settings import STAGES, machine_class
 from dkernel.model.parameters import EFFORTS, PARAMETERS
@@ -31,7 +30,6 @@ MACHINES = (KernelClassifier, KernelRegressor)
 CATALOGUES = {
     "gamma": GAMMA_WORDS, "features": FEATURES, "landmarks": RULES,
     "sampling": ("auto", *SAMPLINGS, *FAST), "solver": SOLVERS, "scale": ("auto", *SCALINGS),
-    "calibration": ("auto", "none", *CALIBRATIONS),
     "missing": MISSING_WORDS, "dates": ("calendar", "seconds"), "effort": EFFORTS, "loss": ("auto", *LOSSES),
     "local": ("auto", "none", *LOCAL_STAGES),
 }  # fmt: skip

@@ -98,7 +98,7 @@ def test_grids_that_gain_nothing_leave_the_model_unchanged():
 @pytest.mark.parametrize("stage", local_settings.STAGES)
 def test_a_file_holds_the_stage_and_dask_rows_get_the_same_answers(tmp_path, stage):
     X, y = rough(1500)
-    found = machine(local=STAGES[stage], calibration="platt").fit(X, y > 0)
+    found = machine(local=STAGES[stage], calibration="temperature").fit(X, y > 0)
     assert found.model_.local is not None
     dkernel.save(found, tmp_path / "m.safetensors")
     again = dkernel.load(tmp_path / "m.safetensors")

@@ -38,7 +38,7 @@ def _cases():
         "open": (X, y, None, Recipe(solver="psgd", n_components=80, passes=2)),
         "fourier": (X, y.astype(bool), None, BASE.replace(features="fourier", loss="hinge", alpha=1e-5)),
         "three": (X3, names[y3], None, BASE.replace(loss="logistic", class_weight="balanced")),
-        "curves": (X, y, None, BASE.replace(loss="hinge", calibration="isotonic", holdout=0.2)),
+        "calibrated": (X, y, None, BASE.replace(loss="hinge", calibration="temperature", holdout=0.2)),
         "weights": (X, y, rng.random(N), BASE.replace(holdout=0.0, alpha=1e-6)),
         "regression": (XW, yW, None, BASE.replace(loss="squared", kernel="laplacian")),
         "unfinished": (XW, XW.sum(axis=1), None, BASE.replace(loss="squared", gamma=0.01, passes="auto")),

@@ -113,7 +113,7 @@ def test_few_rows_are_left_out_in_folds(alpha):
 def test_few_rows_of_classes_have_probabilities():
     X, y = rings(600, noise=0.2, classes=3)
     machine = KernelClassifier(gamma=0.3).fit(X[:300], y[:300])
-    assert machine.model_.recipe.calibration == "platt"
+    assert machine.model_.recipe.calibration == "temperature"
     P = machine.predict_proba(X[300:])
     surprise = -np.log(P[np.arange(300), np.searchsorted(machine.classes_, y[300:])]).mean()
     assert surprise < 0.9  # of three classes that are equally likely it is 1.1

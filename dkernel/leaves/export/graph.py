@@ -13,7 +13,6 @@ from dkernel.features.monomials import MonomialMap
 from dkernel.leaves.export.encoding_nodes import ML, encode_columns, fill_missing
 from dkernel.leaves.export.local_nodes import local_scores
 from dkernel.leaves.export.nodes import KERNELS, Nodes, kernel_values, no_counterpart, tensor_type, wants_double
-from dkernel.losses.calibration import Isotonic, Platt
 from dkernel.model.model import FINE_SCORES, Model
 from dkernel.numerics.array_types import F64
 from dkernel.version import __version__
@@ -172,20 +171,26 @@ def _outputs(to: Nodes, model: Model, scores: str, dtype: str) -> list[onnx.Valu
 
 def _probabilities(to: Nodes, model: Model, scores: str) -> str:
     """P(class | x), (rows, classes), of scores (rows, heads)."""
-    curves, heads = model.calibration, model.coef.shape[1]
-    if isinstance(curves, Platt):
-        scores = to("Add", to("Mul", scores, to.constant(curves.slope)), to.constant(curves.offset))
-    if isinstance(curves, Isotonic):
-        p = _curves(to, scores, curves.ends, curves.scores, curves.values)
-        if heads == 1:
-            return to("Concat", to("Sub", to.constant(1.0), p), p, axis=1)
-    elif heads > 1 and model.loss.joint:
-        return to("Softmax", scores, axis=1)
-    elif heads == 1:
+    known, heads = model.calibration, model.coef.shape[1]
+    if known is not None:
+        scores = to("Concat", to("Neg", scores), scores, axis=1) if heads == 1 else scores
+        if bend := float(known.bend[0]):
+            scores = _asinh(to, to("Add", to("Mul", scores, to.constant(abs(bend))), to.constant(bend)))
+        behind = to("Sub", scores, to("ReduceMax", scores, axes=[1]))
+        return to("Softmax", to("Mul", behind, to.constant(known.slope)), axis=1)
+    if heads == 1:
         return to("Concat", to("Sigmoid", to("Neg", scores)), to("Sigmoid", scores), axis=1)
-    else:
-        p = to("Sigmoid", scores)
+    if model.loss.joint:
+        return to("Softmax", scores, axis=1)
+    p = to("Sigmoid", scores)
     return to("Div", p, to("ReduceSum", p, to.constant([1], np.int64), keepdims=1))
+
+
+def _asinh(to: Nodes, x: str) -> str:
+    """asinh(x), whose own operator is of float32 alone."""
+    size = to("Abs", x)
+    root = to("Sqrt", to("Add", to("Mul", size, size), to.constant(1.0)))
+    return to("Mul", to("Sign", x), to("Log", to("Add", size, root)))
 
 
 def _curves(to: Nodes, x: str, ends: NDArray[np.int64], knots: F64, values: F64) -> str:
