@@ -183,7 +183,8 @@ class Exact(Solver[OneStepState]):
 class _AlphaSearch:
     """The loss of each alpha on rows that were left out of a fit, and that fit.
 
-    A third of many rows is left out once; of fewer rows up to five parts one after the other.
+    A third of many rows is left out once: the first one, which the choice of kernel and metric judged and did not fit.
+    Of fewer rows up to five parts are left out one after the other.
 
     Parameters
     ----------
@@ -221,7 +222,7 @@ class _AlphaSearch:
             coordinates = objective.components.map.coordinates()
         matrix = _SplitRows.of(objective, coordinates, rows)
         k = min(max(JUDGED_ROWS // n, 1), MOST_FOLDS, n)
-        part = np.arange(n) % max(k, min(THIRD, n))
+        part = np.arange(n) % k if k >= THIRD else np.arange(n) * THIRD // n
         folds = [matrix.halves(part == i) for i in range(k)]
         is_whole, components = objective is whole and n == n_rows, whole.components.map.n_components
         # The factor of a quadratic loss serves all steps: a fit to the end is no longer than one that judges.
