@@ -14,7 +14,8 @@ import dask
 import pytest
 from hypothesis import HealthCheck, settings
 
-from dkernel.leaf_table import LEAVES, has_leaf
+import dkernel
+from dkernel.leaf_table import LEAF_OF_NAME, LEAVES, has_leaf, load_leaf
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.execution.connect import connect
 
@@ -26,6 +27,16 @@ _CALM = {
 }
 
 ABSENT = [leaf for leaf in LEAVES if not has_leaf(leaf)]
+
+
+def stand_in(name: str) -> Callable[..., Any]:
+    """What a test file imports in the place of a name of an absent leaf: refused in the test that calls it."""
+    return lambda *_, **__: load_leaf(*LEAF_OF_NAME[name], f"dkernel.{name}")
+
+
+for _name in LEAF_OF_NAME:
+    if LEAF_OF_NAME[_name][0] in ABSENT:
+        setattr(dkernel, _name, stand_in(_name))
 
 
 def pytest_configure() -> None:

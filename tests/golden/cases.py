@@ -134,10 +134,10 @@ def searched(of: str, *, folder: Path) -> Fitted:
 
 
 @postpone
-def described(machine: Any, *views: list[int], folder: Path) -> Fitted:
+def described(machine: Callable[[], Any], *views: list[int], folder: Path) -> Fitted:
     """What has no labels: components, clusters, columns of a map."""
     parts = [X[:, view] for view in views] or [X]
-    machine.fit(*(part[:N] for part in parts))
+    machine = machine().fit(*(part[:N] for part in parts))
     found = machine.transform(parts[0][N:]) if hasattr(machine, "transform") else machine.decision_function(X[N:])
     path = folder / "model.safetensors" if hasattr(machine, "model_") else None
     if path is not None:
@@ -260,8 +260,8 @@ CASES: dict[str, Callable[..., Fitted]] = {
     "temperature": arrays("two", calibration="temperature"),
     "search": searched("two"),
     # what has no labels
-    "one class": described(dkernel.OneClassSVM(0.1, gamma=0.3, n_components=32)),
-    "k-means": described(dkernel.KernelKMeans(3, gamma=0.1, n_map_components=32)),
-    "components": described(dkernel.KernelPCA(3, gamma=0.1, n_map_components=32)),
-    "correlations": described(dkernel.KernelCCA(2, gamma=0.3, n_map_components=24), [0, 1, 2], [2, 3, 4]),
+    "one class": described(lambda: dkernel.OneClassSVM(0.1, gamma=0.3, n_components=32)),
+    "k-means": described(lambda: dkernel.KernelKMeans(3, gamma=0.1, n_map_components=32)),
+    "components": described(lambda: dkernel.KernelPCA(3, gamma=0.1, n_map_components=32)),
+    "correlations": described(lambda: dkernel.KernelCCA(2, gamma=0.3, n_map_components=24), [0, 1, 2], [2, 3, 4]),
 }  # fmt: skip
