@@ -10,7 +10,8 @@ from dkernel.cli.options import Setting
 from dkernel.model.parameters import PARAMETERS
 from dkernel.numerics.validation import NAME_SYNONYMS as VALUES
 
-COMMANDS = ("train", "tune", "score", "evaluate", "doctor")
+# Of these tune and doctor are leaves.
+COMMANDS = [name for name in main.list_commands(None) if name in ("train", "tune", "score", "evaluate", "doctor")]
 SCREEN = 50
 
 
