@@ -29,9 +29,13 @@ _CALM = {
 ABSENT = [leaf for leaf in LEAVES if not has_leaf(leaf)]
 
 
-def stand_in(name: str) -> Callable[..., Any]:
-    """What a test file imports in the place of a name of an absent leaf: refused in the test that calls it."""
-    return lambda *_, **__: load_leaf(*LEAF_OF_NAME[name], f"dkernel.{name}")
+def stand_in(name: str) -> type:
+    """What a test file imports in the place of a name of an absent leaf: refused where it is called or derived from."""
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        return load_leaf(*LEAF_OF_NAME[name], f"dkernel.{name}")
+
+    return type(name, (), {"__new__": refuse, "__init_subclass__": refuse})
 
 
 for _name in LEAF_OF_NAME:

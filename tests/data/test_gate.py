@@ -353,11 +353,10 @@ def test_a_transformer_takes_the_same_rows_alike(tmp_path_factory, drawn):
     table, _ = drawn
     numbers, source = as_pandas(table), write_parquet(table.drop_columns("y"), tmp_path_factory.mktemp("gate"))
 
-    def transform(X):
-        return scores(dkernel.NystromFeatures("gaussian", gamma=1.0, n_components=6).fit(X))
+    machine = dkernel.NystromFeatures("gaussian", gamma=1.0, n_components=6)
 
-    def scores(fitted):
-        return np.asarray(fitted.transform(numbers)).tobytes()
+    def transform(X):
+        return np.asarray(machine.fit(X).transform(numbers)).tobytes()
 
     doors = {make.__name__: lambda make=make: transform(make(table)) for make in FRAMES}
     doors["source"] = lambda: transform(

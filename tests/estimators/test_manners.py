@@ -45,5 +45,5 @@ def test_what_cannot_leave_hears_what_can():
 def test_the_table_of_twins_names_every_estimator():
     text = (Path(__file__).parents[2] / "dkernel/losses/README.md").read_text()
     table = text.split("## Twins")[1]
-    assert len(ESTIMATORS) > 10
+    assert ESTIMATORS
     assert not {kind.__name__ for kind in ESTIMATORS if f"`{kind.__name__}`" not in table}
