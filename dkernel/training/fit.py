@@ -28,6 +28,7 @@ from dkernel.solvers.fit_problem import Callback, FitProblem, FitRun
 from dkernel.solvers.full_batch import Polish
 from dkernel.solvers.reservoir_split import select_rows
 from dkernel.solvers.sgd_round import expand_coefficients
+from dkernel.solvers.sizes import LEAST_COMPONENTS
 from dkernel.solvers.targets import doubtful_task
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.cost import Cost
@@ -261,6 +262,7 @@ def _fit_ways(known: Fit, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
         run_of_way, way = run, ways[0]
         if way.features != "kernel" or fitted:
             name = f"{way.features}-rest" if way.features == "kernel" and learns_rest(way.local) else way.features
+            name += "-few" if chosen is not None and chosen.enough == LEAST_COMPONENTS else ""
             run_of_way = replace(run, key=f"{run.key}-{name}", journal=run.journal.within(name), chosen=dict(notes))
         fitted.append(_fit_way(replace(known, run=run_of_way), chosen, ways, opened))
 
@@ -280,18 +282,27 @@ def _fit_ways(known: Fit, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
         for way in chosen.ways:  # ways with the same global stage and number of components share it
             by_stage.setdefault((way.features, learns_rest(way.local)), []).append(way)
         for together in by_stage.values():
-            fit(together, chosen)
+            # Few components show whether they win beside grids: all of them take most of the seconds of a trial.
+            trial = gain and together[0] in tried and together[0].features == "kernel"
+            fit(together, replace(chosen, enough=LEAST_COMPONENTS) if trial else chosen)
+            if trial and _find_best(fitted) > 0 and sizes.components > LEAST_COMPONENTS != chosen.enough:
+                fit(together, chosen)
         if not any(each.learns for each in fitted) and any(way.features == "kernel" for way in left):
             fit([way for way in left if way.features == "kernel"][:1], chosen)
         why = chosen.why.get("way", "")
-    # The simplest first: components learn what is smooth, and cells are the largest machines.
-    order = sorted(fitted, key=lambda each: (learns_rest(each.fit.recipe.local_stage), each.fit.recipe.constant_map))
-    candidates = [each for each in order if each.learns] or order
-    best = candidates[find_best([each.losses for each in candidates])] if len(candidates) > 1 else candidates[0]
+    best = fitted[_find_best(fitted)]
     if len(fitted) > 1 or GRIDS_ALONE in ways:
         losses = ", ".join(f"{each.holdout['loss']:.4g} of {each.text}" for each in fitted if each.holdout)
         best.problem.run.note("way", "; ".join(filter(None, (why, losses and f"losses on the holdout {losses}"))))
     return best
+
+
+def _find_best(fitted: Sequence[FittedWay]) -> int:
+    """Return the number of the best way; of equals one with components comes first, and cells last."""
+    learned = [i for i, each in enumerate(fitted) if each.learns] or list(range(len(fitted)))
+    recipes = [each.fit.recipe for each in fitted]
+    order = sorted(learned, key=lambda i: (learns_rest(recipes[i].local_stage), recipes[i].constant_map))
+    return order[find_best([fitted[i].losses for i in order])] if len(order) > 1 else order[0]
 
 
 def _fit_way(known: Fit, chosen: SelectedModel | None, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
