@@ -18,7 +18,7 @@ MOST_EFFECT_ROWS = 2048  # rows of the holdout, which give a share to a percent
 MOST_VARIED = 512  # rows of a partial dependence: some 20 values of each of six columns take the scores of 60,000
 MOST_TRIED = 100  # columns: each takes the scores of many rows
 MOST_DEPENDENCES = 6  # pictures: two lines of three
-MOST_BARS = 10  # values of a category, or points of a number: as many bars as have room
+MOST_VALUES_SHOWN = 10  # values of a category, or points of a number: as many bars as have room
 HOUR, YEAR = 3600.0, 365.2425 * 24 * 3600.0  # seconds
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
@@ -91,7 +91,7 @@ def _settings(column: NumberColumn | CategoryColumn, inputs: NDArray[Any]) -> It
     n, name = len(inputs), column.name
     if isinstance(column, CategoryColumn):
         counts = (inputs[:, : len(column.levels)] > 0).sum(axis=0)
-        words = [column.levels[i] for i in np.argsort(-counts, kind="stable")[:MOST_BARS] if counts[i]]
+        words = [column.levels[i] for i in np.argsort(-counts, kind="stable")[:MOST_VALUES_SHOWN] if counts[i]]
         if len(words) > 1:
             yield name, words, [([word], np.zeros(n, np.intp)) for word in words]
         return
