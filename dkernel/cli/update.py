@@ -39,12 +39,12 @@ def update_command(ctx: click.Context, /, **values: Any) -> None:
 
         progress.phase("read new rows")
         source = open_labelled(values, model, executor)
-        new, unseen = rows_in(source, executor, model.reading)
+        new, unseen = rows_in(source, executor, model)
         unseen.warn()
         drifted = find_learned_drift(model, [measure_moments(model, [new])], unseen)
         old = None
         if values["old"]:
-            old, _ = rows_in(open_labelled(values, model, executor, values["old"]), executor, model.reading, MOST_OLD)
+            old, _ = rows_in(open_labelled(values, model, executor, values["old"]), executor, model, MOST_OLD)
         progress.phase("update")
         model = update_model(model, new, executor, old)
         local = "no local stage" if model.local is None else model.local.kind

@@ -356,6 +356,11 @@ def _large_groups(tables: Sequence[FileSchema]) -> str:
     return f"those of {large[0].name} are large: it is read from a copy on scratch" if large else ""
 
 
+def _copied_bytes(file: File) -> int:
+    """Bytes of the copy of a file in smaller row groups; where only workers see it, about as many as the file has."""
+    return os.path.getsize(file.copy) if os.path.exists(file.copy) else file.size
+
+
 def _wide_columns(tables: Sequence[FileSchema], columns: ReadColumns) -> dict[int, bool]:
     """The positions of the numbers that float32 may not hold, each with True where they are whole."""
     if columns.objects or isinstance(columns.features, RangeNames):
@@ -393,6 +398,7 @@ def _source(
         encoding=columns.encoding,
         weight_column=columns.weight,
         large_groups=_large_groups(tables),
+        copied_bytes=sum(_copied_bytes(table.file) for table in tables if table.file.copy),
         passed_over=tuple(
             sorted(
                 {*passed_over, *([columns.weight] if columns.weight else []), *(columns.kept if columns.label else ())}

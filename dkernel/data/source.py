@@ -63,8 +63,8 @@ class Source:
     settled. `rejected` lists the bad rows that were left out, an Arrow table with the columns of
     `dkernel.data.rejected_rows.REJECTS`, None where they were not searched. `passed_over` are the excluded columns
     and the weight, `weight_column` is the weight of files, `bad_files` the files that were left out, each with the
-    reason. `large_groups` says how large row groups of Parquet are read, where there are some. `reopen` opens the
-    files again with other arguments of `open_source`.
+    reason. `large_groups` says how large row groups of Parquet are read, where there are some, and `copied_bytes` are
+    those of their copies on scratch. `reopen` opens the files again with other arguments of `open_source`.
 
     Examples
     --------
@@ -100,6 +100,7 @@ class Source:
     weight_column: str | None = None
     bad_files: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     large_groups: str = field(default="", repr=False, compare=False)
+    copied_bytes: int = field(default=0, repr=False, compare=False)
     reopen: "Callable[..., Source] | None" = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -92,7 +92,7 @@ class BlockLearner:
         now.check_targets(source.targets)
         moments = []
         with default_executor() as executor:
-            for block in read_blocks(source):
+            for block in read_blocks(source, classes):
                 now = now.learn(block, executor)
                 moments += [] if model is None else [measure_moments(model, [block])]
         if model is not None:
@@ -151,10 +151,10 @@ class BlockLearner:
                     if rows
                     else from_arrays(old, **given),
                     executor,
-                    model.reading,
+                    model,
                     MOST_OLD,
                 )
-            block, unseen = rows_in(new, executor, model.reading)
+            block, unseen = rows_in(new, executor, model)
             warn_of_learned(find_learned_drift(model, [measure_moments(model, [block])], unseen), unseen)
             updated = update_model(model, block, executor, before)
         self._finished = None

@@ -26,7 +26,9 @@ from dkernel.solvers.exact import deduplicate, is_few
 from dkernel.solvers.reservoir_split import select_rows
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.labelled_rows import LabelledRows
 from dkernel.streaming.row_weights import count_weighted
+from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.training.fit import train
 from dkernel.training.incremental import Stream, constant_model, start_stream, update_stream, with_classes
 from dkernel.training.uncertainty import LEARNED_LATER, LeftOut, cut_to_judge, with_later_rows
@@ -241,12 +243,18 @@ def explain_missing() -> Iterator[None]:
         raise MissingValueError(f"{error} fit takes missing values, for it sees all rows before it starts.") from None
 
 
-def read_blocks(source: Source) -> Iterator[Block]:
-    """The rows that count of the blocks of a source, one unit in memory at a time."""
-    for unit in source.units:
+def read_blocks(source: Source, classes: Classes) -> Iterator[Block]:
+    """The rows that count of the blocks of a source, one unit in memory at a time; a label of no class is refused."""
+    where, first = LabelledRows.of(source), 0
+    for number, unit in enumerate(source.units):
         with explain_missing():
             (blocks,) = dask_compute(unit.task)
         for block in blocks:
+            n = len(block.X)
+            _, y, _, name = where.parts(block, RowSlice(0, RowRange(number, 0, 0, n), n, first))
+            if classes is not None and len(y):
+                Targets(classes).codes(y, name)
+            first += n
             rows = block if block.weight is None else select_rows(block, np.flatnonzero(block.weight > 0))
             if len(rows.X):
                 yield rows

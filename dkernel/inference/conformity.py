@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.data.division import groups_in, read_kept
 from dkernel.data.source import Source
-from dkernel.inference.evaluated_rows import EvaluatedRows
 from dkernel.model.conformal import Conformal
 from dkernel.model.model import Model
 from dkernel.model.model_file import compute_digest
@@ -17,6 +16,7 @@ from dkernel.numerics.random_streams import row_hash
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.labelled_rows import LabelledRows
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.row_weights import count_weighted
 from dkernel.streaming.schedule import RowSlice
@@ -38,7 +38,7 @@ def conformalize_model(model: Model, source: Source, executor: Executor, group: 
         model.probabilities(np.zeros((1, len(model.intercept)), np.float32))  # refused before anything is read
     source = count_weighted(source, executor)
     key = f"dkernel-conformal-{compute_digest(model)[:16]}-{source.token}-{group}"
-    table = read_once(source, _Scores(model, EvaluatedRows.of(source), group), executor, key)
+    table = read_once(source, _Scores(model, LabelledRows.of(source), group), executor, key)
     facts = {**model.facts, "conformal": {"rows": min(source.n_counted, MOST_ROWS), "of": "rows given"}}
     width = None if model.conformal is None else model.conformal.width
     return replace(model, conformal=replace(table, width=width), facts=facts)
@@ -49,7 +49,7 @@ class _Scores(Statistic[Columns, Conformal]):
     """Hash, weight, group and conformity scores of up to MOST_ROWS rows, those with the smallest hashes."""
 
     model: Model
-    where: EvaluatedRows
+    where: LabelledRows
     group: str | None
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> Columns:  # noqa: ARG002

@@ -11,7 +11,6 @@ from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.features import NystromMap
-from dkernel.inference.evaluated_rows import EvaluatedRows
 from dkernel.losses.metrics import ScoreHistogram, area_under_curve, average_precision, class_of_scores
 from dkernel.model.conformal import COVERAGE, check_coverage
 from dkernel.model.model import Model
@@ -23,6 +22,7 @@ from dkernel.numerics.rows import wide
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.labelled_rows import LabelledRows
 from dkernel.streaming.progress import Progress, phase_group
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
@@ -64,7 +64,7 @@ def evaluate_model(
     check_coverage(coverage)
     shown = progress or Progress("none")
     shown.phase("evaluate", source.n_rows)
-    where = EvaluatedRows.of(source)
+    where = LabelledRows.of(source)
     statistic = _figures(model, where, coverage if _covers(model, coverage) else None)
     rows, largest = _far_rows(model)
     if rows > 0:
@@ -80,12 +80,12 @@ def evaluate_model(
 
 def measure_quality(model: Model, block: Block) -> float:
     """Accuracy, or R², of labelled rows in memory, as `evaluate` has them; R² of a constant label is 0."""
-    statistic = _figures(model, EvaluatedRows(("rows",), (0,)), None)
+    statistic = _figures(model, LabelledRows(("rows",), (0,)), None)
     figures = statistic.finish(statistic.step(block, RowSlice.whole(len(block.X)), None))
     return float(figures["r2" if model.classes is None else "accuracy"] or 0.0)
 
 
-def _figures(model: Model, where: EvaluatedRows, coverage: float | None) -> Any:
+def _figures(model: Model, where: LabelledRows, coverage: float | None) -> Any:
     if model.classes is None:
         return _Regression(model, where, coverage)
     return _Classes(model, where, Targets(model.classes, model.recipe.positive), coverage)
@@ -121,7 +121,7 @@ class _Far(Statistic[tuple[Any, F64], dict[str, Any]]):
 
     inner: Any
     model: Model
-    where: EvaluatedRows
+    where: LabelledRows
     threshold: np.uint64
     largest: float
 
@@ -190,7 +190,7 @@ class _Counts:
 @dataclass(frozen=True, eq=False)
 class _Classes(Statistic[_Counts, dict[str, Any]]):
     model: Model
-    where: EvaluatedRows
+    where: LabelledRows
     targets: Targets
     coverage: float | None
 
@@ -271,7 +271,7 @@ class _Errors:
 @dataclass(frozen=True, eq=False)
 class _Regression(Statistic[_Errors, dict[str, Any]]):
     model: Model
-    where: EvaluatedRows
+    where: LabelledRows
     coverage: float | None
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Errors:  # noqa: ARG002

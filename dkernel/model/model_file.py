@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.encoding import Encoding
 from dkernel.data.schema import ColumnSchema, make_schema
+from dkernel.data.writers.atomic import explain_os_errors
 from dkernel.errors import ModelFileError
 from dkernel.features import Scaling, map_from
 from dkernel.kernels import Kernel, Selection
@@ -83,6 +84,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> str:
     ------
     ModelFileError
         If the object is no model, or holds numbers that are not finite.
+    DataError
+        If the place cannot be written to; a disk that is full or fails is a ClusterError.
 
     See Also
     --------
@@ -111,7 +114,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> str:
                 f"function has none: say dkernel.register({own if own.isidentifier() else 'own'!r}, function) before "
                 "the fit."
             )
-    return write_tensors(path, _to_document(model), _collect_arrays(model))
+    with explain_os_errors(os.fspath(path)):
+        return write_tensors(path, _to_document(model), _collect_arrays(model))
 
 
 def compute_digest(model: Model) -> str:

@@ -6,24 +6,28 @@ from moving: the residual of an old row is minus the change of its score.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dkernel.data.block import Block
-from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.unseen import UnseenValues
 from dkernel.data.source import Source
-from dkernel.errors import DataError
+from dkernel.errors import DataError, MemoryBudgetError
 from dkernel.model.local.base import LocalMachine
 from dkernel.model.model import Model, ScaledComponents
+from dkernel.numerics.resource_limits import format_bytes, format_limit
 from dkernel.numerics.rows import stack
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.solvers.objective import Objective
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.block_reader import read_once
+from dkernel.streaming.cost import CLIENT_BASE, THREADS_BASE, WORKER_BASE
 from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.labelled_rows import LabelledRows
+from dkernel.streaming.reduction import Statistic
+from dkernel.streaming.row_memory import loaded_row_bytes
 from dkernel.streaming.row_weights import count_weighted
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import Survey
@@ -34,24 +38,68 @@ from dkernel.training.residual import ResidualRows
 from dkernel.training.uncertainty import LeftOut, cut_to_judge, with_later_rows
 
 ROWS_A_COMPONENT = 8  # fewest new rows per component of a model without a local stage: they make a preconditioner
+COPIES = 4  # of the rows in a process: as they are read, joined, in their order, and a part of them that is learned
+STAGE_BYTES = 160 * 2**20  # of the blocks of a sweep of a local stage
 MOST_OLD = 2**18  # most old rows that keep grids from moving, a uniform sample in memory
 
 
-def rows_in(
-    source: Source, executor: Executor, encoding: Encoding | None, most: int | None = None
-) -> tuple[Block, UnseenValues]:
+def rows_in(source: Source, executor: Executor, model: Model, most: int | None = None) -> tuple[Block, UnseenValues]:
     """Return the rows of a source, or a uniform sample of them, in an order that does not depend on the files.
 
     Parameters
     ----------
+    model : values that its training has not seen are counted, and a label that it had not is refused by its row
     most : rows of the sample, None for all rows
-    encoding : encoding of the model; values that its training has not seen are counted
     """
     source = count_weighted(source, executor)
     n = source.n_counted
-    statistic = WithUnseen(Survey(0, n, min(n, most or n)), encoding)
+    _check_memory(model, executor, min(source.n_rows, most or source.n_rows), loaded_row_bytes(source))
+    statistic: Any = Survey(0, n, min(n, most or n))
+    if source.label is not None and model.classes is not None:
+        statistic = KnownLabels(statistic, LabelledRows.of(source), Targets(model.classes, model.recipe.positive))
+    statistic = WithUnseen(statistic, model.reading)
     survey, unseen = read_once(source, statistic, executor, f"dkernel-update-rows-{source.token}-{most}")
     return survey.reservoir.part(slice(None)), unseen
+
+
+def _check_memory(model: Model, executor: Executor, n: int, row_bytes: int) -> None:
+    """Tell what n rows take in memory, in this process and in each worker; refuse them where there is less."""
+    machine, alone = executor.describe(), model.local is None
+    limit = machine.memory_limit or machine.most_bytes
+    bases = [(THREADS_BASE if machine.in_process else CLIENT_BASE) + (not alone) * STAGE_BYTES]
+    limits = [min(limit, machine.most_bytes) if machine.in_process else machine.most_bytes]
+    if alone and not machine.in_process:  # the rounds are theirs
+        bases, limits = [*bases, WORKER_BASE], [*limits, limit]
+    needs = [base + COPIES * n * row_bytes for base in bases]
+    executor.tell(f"memory: about {' here, '.join(map(format_bytes, needs))} {'each worker' if needs[1:] else 'here'}")
+    for base, needed, most in zip(bases, needs, limits, strict=True):
+        if needed > most:
+            raise MemoryBudgetError(
+                f"An update holds its rows in memory: {n:,} need about {format_bytes(needed)}, and there are "
+                f"{format_bytes(most)}. Raise memory_limit to {format_limit(needed)}, give at most "
+                f"{max(0, (most - base) // (COPIES * row_bytes)):,} rows at a time, or train again on all."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class KnownLabels(Statistic[Any, Any]):
+    """Another statistic of labelled rows, which refuses a label that training had not by its row."""
+
+    inner: Statistic[Any, Any]
+    where: LabelledRows
+    targets: Targets
+
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> Any:
+        _, y, _, name = self.where.parts(block, piece)
+        if len(y):
+            self.targets.codes(y, name)
+        return self.inner.step(block, piece, broadcast)
+
+    def merge(self, left: Any, right: Any) -> Any:
+        return self.inner.merge(left, right)
+
+    def finish(self, total: Any) -> Any:
+        return self.inner.finish(total)
 
 
 def update_model(model: Model, new: Block, executor: Executor, old: Block | None = None) -> Model:
@@ -97,8 +145,7 @@ def _count_classes(model: Model, new: Block) -> dict[Any, float]:
     if model.classes is None:
         return {}
     assert new.y is not None
-    # a sample of the rows has an order of its own
-    codes = Targets(model.classes, model.recipe.positive).codes(new.y, lambda _: "the new rows")
+    codes = Targets(model.classes, model.recipe.positive).codes(new.y)
     totals = np.bincount(codes, new.weight, minlength=len(model.classes)) + model.facts["counts"]
     return dict(zip(model.classes.tolist(), totals.tolist(), strict=True))
 

@@ -88,8 +88,11 @@ def test_the_parts_of_other_files_are_their_groups(table, tmp_path):
 def test_the_plan_says_how_large_groups_are_read(one, tmp_path, monkeypatch):
     found = plan(open_source(one, scratch=tmp_path / "s", **GOOD), RECIPE, SerialExecutor())
     assert found["row_groups"] == f"those of {one} are large: it is read from a copy on scratch"
+    (copy,) = (tmp_path / "s").iterdir()
+    assert found["scratch_bytes"] == copy.stat().st_size
     monkeypatch.setattr("dkernel.data.scratch_copies.store_shares", lambda *_: "")
     found = plan(open_source(one, **GOOD), RECIPE, SerialExecutor())
+    assert found["scratch_bytes"] == 0
     assert "decoded from their beginning for each share: write groups of 100,000 rows" in found["row_groups"]
 
 

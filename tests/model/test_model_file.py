@@ -9,7 +9,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file
 
 from dkernel import KernelRegressor
-from dkernel.errors import ModelFileError
+from dkernel.errors import ClusterError, ModelFileError
 from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.kernels import parse
 from dkernel.model import model_file
@@ -131,7 +131,7 @@ def test_a_failed_write_leaves_the_old_file(path, monkeypatch, call):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, call, fail)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(ClusterError, match=r"m\.safetensors: no room to write .No space"):
         save(a_model(seed=1), path)
     monkeypatch.undo()
     assert path.read_bytes() == old

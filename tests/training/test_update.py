@@ -3,6 +3,7 @@
 import functools
 import multiprocessing
 import os
+import re
 import signal
 from dataclasses import replace
 
@@ -14,12 +15,14 @@ import dkernel
 from dkernel import Cells, Grids, KernelClassifier, KernelRegressor
 from dkernel.cli import main
 from dkernel.data.block import Block
-from dkernel.errors import DataError, UnknownCategoriesWarning, UnsupportedError
+from dkernel.data.collections.arrays import from_arrays
+from dkernel.errors import DataError, MissingLabelError, UnknownCategoriesWarning, UnsupportedError
 from dkernel.leaves.cells import stage as cell_stage
 from dkernel.leaves.cells.cells import CellSettings, divide_cell, fit_cell, update_cell
 from dkernel.losses.losses import parse_loss
 from dkernel.model.model_file import save
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.training import update
 from dkernel.training.grids import stage as grid_stage
 from dkernel.training.update import update_model
 from tests.combinations import every_two
@@ -95,8 +98,8 @@ def chosen_once(monkeypatch):
 @pytest.mark.parametrize(
     ("stage", "rows", "n", "seeds"),
     [
-        ("cells", data, 3000, 2),
-        pytest.param("grids", data, 3000, 2, marks=pytest.mark.slow),
+        ("cells", data, 5000, 2),  # of fewer rows each row that is added draws another order of all
+        pytest.param("grids", data, 5000, 2, marks=pytest.mark.slow),
         *(pytest.param(stage, later, 50_000, 5, marks=pytest.mark.slow) for stage in STAGES),
     ],
 )
@@ -324,6 +327,45 @@ def test_the_command(written, run_to, tmp_path):
     run_to(*written, "--out", out, "--overwrite")
     assert out.read_bytes() == first
     assert dkernel.load(out).model_.facts["updates"] == 1
+
+
+def test_rows_that_do_not_fit_into_memory_are_refused_before_they_are_read(run_to, tmp_path, monkeypatch):
+    n, machine = 300_000, KernelRegressor(local="none", **GLOBAL).fit(*OLD)
+    dkernel.save(machine, tmp_path / "m")
+    pd.DataFrame(np.zeros((n, 3), np.float32), columns=["0", "1", "2"]).assign(y=0.0).to_parquet(
+        tmp_path / "new.parquet"
+    )
+    command = ("update", tmp_path / "m", tmp_path / "new.parquet", "--label", "y", "--out", tmp_path / "n")
+    with monkeypatch.context() as patch:
+        patch.setattr(update, "read_once", lambda *_: pytest.fail("the rows were read"))
+        told = run_to(*command, "--memory-limit", "240MiB", code=1).stderr
+    needed, raised, rows = re.search(
+        r"300,000 need about (\d+) MiB, and there are 240 MiB\. Raise --memory-limit to (\d+)MiB.* ([\d,]+) rows",
+        told,
+    ).groups()
+    assert int(needed) * 2**20 > n * 4 * 28
+    assert 0 < int(rows.replace(",", "")) < n
+    with ThreadsExecutor(memory_limit=int(raised) * 2**20) as run:
+        source = from_arrays(np.zeros((n, 3), np.float32), np.zeros(n))
+        assert len(update.rows_in(source, run, machine.model_)[0].X) == n
+
+
+@pytest.mark.parametrize("local", ["none", "cells", "grids"])
+@pytest.mark.parametrize("text", [False, True])  # a column of text, which the model encodes
+def test_a_label_that_training_had_not_is_refused_by_its_row(local, text, run_to, tmp_path):
+    X, y = OLD[0][:900], (OLD[1][:900] > 0).astype(int)
+    old, new = (pd.DataFrame(X, columns=["a", "b", "c"]) for _ in range(2))
+    if text:
+        old["t"] = new["t"] = np.where(X[:, 0] > 0, "u", "v")
+    labels, weight = y.copy(), np.r_[np.zeros(3), np.ones(897)]
+    labels[37] = 7
+    machine = KernelClassifier(gamma=1.0, n_components=16, local=local).fit(old, y)
+    with pytest.raises(MissingLabelError, match=r"^X, row 37: no row of the training had the label 7"):
+        machine.partial_fit(new, labels, sample_weight=weight)
+    dkernel.save(machine, tmp_path / "m")
+    new.assign(y=labels).to_parquet(tmp_path / "new.parquet")
+    command = ("update", tmp_path / "m", tmp_path / "new.parquet", "--label", "y", "--out", tmp_path / "n")
+    assert "new.parquet, row 38: no row of the training had the label 7" in run_to(*command, code=65).stderr
 
 
 @pytest.mark.cluster

@@ -38,8 +38,8 @@ def explain_os_error(error: OSError, path: Path | str) -> DKernelError:
     what = error.strerror or str(error)
     if error.errno in NO_ROOM:
         return ClusterError(
-            f"{path}: no room to write ({what}). What is finished is kept beside it: make room, then run the same "
-            "command again, or choose another place."
+            f"{path}: no room to write ({what}). Make room, then run the same again, or choose another place: what "
+            "was finished is taken over."
         )
     if error.errno in _FORBIDDEN:
         return DataError(f"{path}: not writable ({what}). Choose a place where this user may write.")

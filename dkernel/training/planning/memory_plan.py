@@ -112,8 +112,8 @@ class Plan:
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes on disk while a local stage has its rows there."""
-        return sum_files(self.costs, lambda cost: cost.scratch_bytes)
+        """Bytes on disk: of copies of files in smaller row groups, and while a local stage has its rows there."""
+        return self.source.copied_bytes + sum_files(self.costs, lambda cost: cost.scratch_bytes)
 
     @property
     def flops(self) -> float:

@@ -1,4 +1,4 @@
-"""Labelled rows on which a model is evaluated: the rows that count, and how messages name them."""
+"""Labelled rows that a model is evaluated on or learns: the rows that count, and how messages name them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from dkernel.streaming.schedule import RowSlice
 
 
 @dataclass(frozen=True)
-class EvaluatedRows:
+class LabelledRows:
     """Rows that count, of a piece of labelled rows, and their places for messages.
 
     Parameters
@@ -31,7 +31,7 @@ class EvaluatedRows:
     counted: str = ""
 
     @classmethod
-    def of(cls, source: Source) -> "EvaluatedRows":
+    def of(cls, source: Source) -> "LabelledRows":
         """The places of the rows of a source."""
         firsts, begins, at = [], 0, 0
         for i, unit in enumerate(source.units):
