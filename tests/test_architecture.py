@@ -135,7 +135,7 @@ CEILINGS = {
     "lines": 63_216,
     "lines of the core": 52_522,
     "constants": 556,
-    "words of pages": 36_000,
+    "words of pages": 35_998,
     "training.fit": 209,
     "inference.score": 144,
     "cli.train": 255,

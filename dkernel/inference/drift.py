@@ -125,9 +125,9 @@ def _compare_parts(
     here = whole.moments
     if isinstance(column, CategoryColumn):
         levels = places[: column.one_hot]
-        yield _index_of_levels(
-            column.names[: len(levels)], mean[levels] / ONE_HOT, here.mean[levels] / ONE_HOT, here.n, rows
-        )
+        if len(levels):  # none of words that are rare and say nothing of the label
+            shares = mean[levels] / ONE_HOT, here.mean[levels] / ONE_HOT
+            yield _index_of_levels(column.names[: len(levels)], *shares, here.n, rows)
         return
     number = places[0]
     if np.isfinite(deviation[number]):

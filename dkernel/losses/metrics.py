@@ -46,7 +46,7 @@ def is_better(one: NDArray[np.float64], other: NDArray[np.float64], weight: NDAr
 
     Examples
     --------
-    >>> is_better(np.ones(4), np.array([2.0, 2.0, 2.0, 1.0]), None), is_better(np.ones(2), np.array([3.0, 1.0]), None)
+    >>> is_better(np.ones(4), np.array([2.0, 2.0, 2.0, 1.0]), None), is_better(np.ones(2), np.array([3.0, 0.0]), None)
     (True, False)
     """
     gain, error = paired_difference(other, one, weight)

@@ -38,7 +38,7 @@ from dkernel.training.residual import ResidualRows
 from dkernel.training.uncertainty import LeftOut, cut_to_judge, with_later_rows
 
 ROWS_A_COMPONENT = 8  # fewest new rows per component of a model without a local stage: they make a preconditioner
-COPIES = 4  # of the rows in a process: as they are read, joined, in their order, and a part of them that is learned
+ROW_COPIES = 4  # of the rows in a process: as they are read, joined, in their order, and a part of them that is learned
 STAGE_BYTES = 160 * 2**20  # of the blocks of a sweep of a local stage
 MOST_OLD = 2**18  # most old rows that keep grids from moving, a uniform sample in memory
 
@@ -70,14 +70,14 @@ def _check_memory(model: Model, executor: Executor, n: int, row_bytes: int) -> N
     limits = [min(limit, machine.most_bytes) if machine.in_process else machine.most_bytes]
     if alone and not machine.in_process:  # the rounds are theirs
         bases, limits = [*bases, WORKER_BASE], [*limits, limit]
-    needs = [base + COPIES * n * row_bytes for base in bases]
+    needs = [base + ROW_COPIES * n * row_bytes for base in bases]
     executor.tell(f"memory: about {' here, '.join(map(format_bytes, needs))} {'each worker' if needs[1:] else 'here'}")
     for base, needed, most in zip(bases, needs, limits, strict=True):
         if needed > most:
             raise MemoryBudgetError(
                 f"An update holds its rows in memory: {n:,} need about {format_bytes(needed)}, and there are "
                 f"{format_bytes(most)}. Raise memory_limit to {format_limit(needed)}, give at most "
-                f"{max(0, (most - base) // (COPIES * row_bytes)):,} rows at a time, or train again on all."
+                f"{max(0, (most - base) // (ROW_COPIES * row_bytes)):,} rows at a time, or train again on all."
             )
 
 

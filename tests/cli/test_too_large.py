@@ -75,7 +75,7 @@ def test_the_estimators_name_the_row(kernel):
         with pytest.raises(DataError, match=r"X, row 11000: .*too large for this model"):
             ask(far)
     with pytest.raises(DataError, match="X, row 11000"):
-        KernelRegressor(kernel, **settings).fit(X, X[:, 0]).predict(far)
+        KernelRegressor(kernel, **settings).fit(X, 10 * X[:, 1]).predict(far)
 
 
 @pytest.mark.parametrize("kernel", ["polynomial", "linear"])

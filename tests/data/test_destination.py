@@ -364,7 +364,7 @@ def test_a_full_disk_keeps_what_is_finished(path, monkeypatch, code):
         real(handle)
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ClusterError, match="make room"):
+    with pytest.raises(ClusterError, match="Make room"):
         write(path)
     monkeypatch.setattr(os, "fsync", real)
     assert not path.exists()

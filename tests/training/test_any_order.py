@@ -30,7 +30,7 @@ from dkernel.streaming.repeated_reading import ExactStatistic
 from dkernel.streaming.survey import RowSample
 from dkernel.training.fit import train
 from dkernel.training.planning.memory_plan import Plan
-from dkernel.training.update import update_model
+from dkernel.training.update import rows_in, update_model
 from tests.conftest import ABSENT
 from tests.streaming.execution.unreliable import UnreliableExecutor
 from tests.streaming.sources import rings, source_of, waves
@@ -96,6 +96,7 @@ JOBS = {
     "times": (partial(divided, by="time"), "_Times _RowsLeftOut"),
     "sample": (lambda run: read_once(source_of(X, Y, UNITS), RowSample(0, N, 100), run, "sample"), "RowSample"),
     "update": (lambda run: update_model(REGRESSION(), Block(XW, YW), run), "Gram"),
+    "new rows": (lambda run: rows_in(source_of(X, Y, UNITS), run, MODEL())[0], "KnownLabels"),
     "labels": (lambda run: evaluate_model(MODEL(), source_of(X, Y, UNITS), run), "WithUnseen _Classes _Far"),
     "figures": (lambda run: evaluate_model(REGRESSION(), source_of(XW, YW, UNITS), run), "_Regression"),
     "conformal": (lambda run: conformalize_model(REGRESSION(), source_of(XW, YW, UNITS), run), "_Scores"),

@@ -329,7 +329,7 @@ def test_the_command(written, run_to, tmp_path):
     assert dkernel.load(out).model_.facts["updates"] == 1
 
 
-def test_rows_that_do_not_fit_into_memory_are_refused_before_they_are_read(run_to, tmp_path, monkeypatch):
+def test_rows_beyond_the_memory_are_refused_before_they_are_read(run_to, tmp_path, monkeypatch):
     n, machine = 300_000, KernelRegressor(local="none", **GLOBAL).fit(*OLD)
     dkernel.save(machine, tmp_path / "m")
     pd.DataFrame(np.zeros((n, 3), np.float32), columns=["0", "1", "2"]).assign(y=0.0).to_parquet(

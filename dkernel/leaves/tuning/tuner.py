@@ -122,7 +122,7 @@ class Tuner(MetaEstimatorMixin, NamedParameters):
     >>> tuner = Tuner(machine, {"gamma": [1e-4, 0.5], "alpha": [1e-6]}).fit(X, y)
     >>> tuner.best_params_
     {'alpha': 1e-06, 'kernel': 'Gaussian(gamma=0.5)'}
-    >>> tuner.predict([[0.0, 0.0], [2.0, 2.0]])
+    >>> tuner.predict([[0.0, 0.0], [1.5, 1.5]])
     array([ True, False])
     """
 
