@@ -56,7 +56,7 @@ class ClusterExecutor(Executor):
     patience : seconds without workers or results after which it raises a ClusterError
     least : workers to wait for at the start
     started : whether the workers were started for this run; their logs are quiet, and lost ones are replaced
-    tell : called with the message for a longer wait for workers
+    tell : called with the message for a longer wait for workers, or for workers that Dask has paused
     """
 
     name = "cluster"
@@ -71,7 +71,7 @@ class ClusterExecutor(Executor):
     ) -> None:
         refuse_asynchronous(client)
         super().__init__()
-        self.client, self.patience = client, patience
+        self.client, self.patience, self._warn = client, patience, tell
         self.address = client.scheduler.address
         self.settings = Settings(tuple(versions().items()), user_modules(), quiet=started)
         asked = get_annotations()
@@ -572,4 +572,4 @@ class ClusterExecutor(Executor):
             paused = self._workers.describe_paused()
             self._next_look = inf if paused else quiet + START
             if paused:
-                self.tell(f"{paused} It is waited for up to {self.patience:.0f} seconds.")
+                self._warn(f"{paused} It is waited for up to {self.patience:.0f} seconds.")

@@ -61,8 +61,8 @@ def soon(monkeypatch):
 
 
 def wait_in_executor(client, tell):
-    with ClusterExecutor(client, patience=60.0, least=2) as executor:
-        executor.patience, executor.tell = 3.0, tell
+    with ClusterExecutor(client, patience=60.0, least=2, tell=tell) as executor:
+        executor.patience = 3.0
         with paused(client):
             executor.compute([Call("product", prod, ((2, 3),))])
 
@@ -88,15 +88,12 @@ def test_paused_workers_are_told_of_and_end_a_run_that_waits_for_them(client, wa
 
 
 def test_a_run_goes_on_when_its_workers_do(client):
-    with ClusterExecutor(client, patience=60.0) as executor:
+    def resume(text):
+        assert "has paused 2 of 2 workers" in text
+        client.run(pause_at, 0.5)
 
-        def resume(text):
-            assert "has paused 2 of 2 workers" in text
-            client.run(pause_at, 0.5)
-
-        executor.tell = resume
-        with paused(client):
-            assert executor.compute([Call("product-again", prod, ((2, 5),))])[0] == [10]
+    with ClusterExecutor(client, patience=60.0, tell=resume) as executor, paused(client):
+        assert executor.compute([Call("product-again", prod, ((2, 5),))])[0] == [10]
 
 
 def test_the_command_that_scores_files_ends_too(client, run, tmp_path):
