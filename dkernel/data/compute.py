@@ -34,11 +34,16 @@ def dask_compute(*collections: Any) -> tuple[Any, ...]:
         raise lost_rows(client.scheduler.address) from None
 
 
+def leave_pool() -> None:
+    """Give the thread of this task back to its worker, which can then run the tasks that this one waits for."""
+    with suppress(ValueError, KeyError, AttributeError):  # this is no task, or one that has left the pool already
+        importlib.import_module("distributed").secede()
+
+
 def _get(client: Any, graph: Any, keys: Any, **options: Any) -> Any:
     """`Client.get`, with an error of dkernel where it would wait for ever for workers, or raise one of Dask."""
     futures = client.get(graph, keys, sync=False, **options)
-    with suppress(ValueError, KeyError, AttributeError):  # this is no task, or one that has left the pool of its worker
-        importlib.import_module("distributed").secede()
+    leave_pool()
     answer, worked, told = ask_in_thread(lambda: client.gather(futures)), time.monotonic(), False
     try:
         while not wait([answer], min(START, PATIENCE) / 2).done:

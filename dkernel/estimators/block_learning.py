@@ -144,16 +144,11 @@ class BlockLearner:
                 return self
             before = None
             if old is not None:
-                given = {"dtype": model.recipe.dtype, **reading_arguments(model.reading)}
-                rows = isinstance(old, Source)
-                before, _ = rows_in(
-                    read_as(old, model.columns, model.reading, model.recipe.dtype)
-                    if rows
-                    else from_arrays(old, **given),
-                    executor,
-                    model,
-                    MOST_OLD,
-                )
+                if isinstance(old, Source):
+                    old = read_as(old, model.columns, model.reading, model.recipe.dtype)
+                else:
+                    old = from_arrays(old, dtype=model.recipe.dtype, **reading_arguments(model.reading))
+                before, _ = rows_in(old, executor, model, MOST_OLD)
             block, unseen = rows_in(new, executor, model)
             warn_of_learned(find_learned_drift(model, [measure_moments(model, [block])], unseen), unseen)
             updated = update_model(model, block, executor, before)

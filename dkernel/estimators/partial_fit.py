@@ -32,6 +32,7 @@ from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.training.fit import train
 from dkernel.training.incremental import Stream, constant_model, start_stream, update_stream, with_classes
 from dkernel.training.uncertainty import LEARNED_LATER, LeftOut, cut_to_judge, with_later_rows
+from dkernel.training.update import check_labels
 
 COLLECTED_ROWS, ROWS_A_COLUMN = 4096, 8  # rows to collect: for n_components="auto", and for each column
 MOST_COLLECTED = 64  # times as many, before a second class must have come
@@ -246,14 +247,14 @@ def explain_missing() -> Iterator[None]:
 def read_blocks(source: Source, classes: Classes) -> Iterator[Block]:
     """The rows that count of the blocks of a source, one unit in memory at a time; a label of no class is refused."""
     where, first = LabelledRows.of(source), 0
+    targets = None if classes is None else Targets(classes)
     for number, unit in enumerate(source.units):
         with explain_missing():
             (blocks,) = dask_compute(unit.task)
         for block in blocks:
             n = len(block.X)
-            _, y, _, name = where.parts(block, RowSlice(0, RowRange(number, 0, 0, n), n, first))
-            if classes is not None and len(y):
-                Targets(classes).codes(y, name)
+            if targets is not None:
+                check_labels(targets, where, block, RowSlice(0, RowRange(number, 0, 0, n), n, first))
             first += n
             rows = block if block.weight is None else select_rows(block, np.flatnonzero(block.weight > 0))
             if len(rows.X):

@@ -81,6 +81,13 @@ def _check_memory(model: Model, executor: Executor, n: int, row_bytes: int) -> N
             )
 
 
+def check_labels(targets: Targets, where: LabelledRows, block: Block, piece: RowSlice) -> None:
+    """Refuse a label that training had not, of the rows of a piece that count, by its row."""
+    _, y, _, name = where.parts(block, piece)
+    if len(y):
+        targets.codes(y, name)
+
+
 @dataclass(frozen=True, eq=False)
 class KnownLabels(Statistic[Any, Any]):
     """Another statistic of labelled rows, which refuses a label that training had not by its row."""
@@ -90,9 +97,7 @@ class KnownLabels(Statistic[Any, Any]):
     targets: Targets
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> Any:
-        _, y, _, name = self.where.parts(block, piece)
-        if len(y):
-            self.targets.codes(y, name)
+        check_labels(self.targets, self.where, block, piece)
         return self.inner.step(block, piece, broadcast)
 
     def merge(self, left: Any, right: Any) -> Any:

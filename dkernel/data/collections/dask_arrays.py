@@ -1,6 +1,5 @@
 """Dask collections made regular: known chunks, one column block, y and weight cut as X, a small graph a chunk."""
 
-import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +16,12 @@ from numpy.typing import NDArray
 
 from dkernel.data.arrow_streams import is_stream
 from dkernel.data.block import check_lengths, chunk_limit, cut_evenly, flatten, one_a_row
+from dkernel.data.compute import LOG
 from dkernel.errors import DataError
 from dkernel.numerics.rows import fill_masked
 
 if TYPE_CHECKING:  # a third of a second, which every command would pay
     import dask.array as da
-
-log = logging.getLogger("dkernel")
 
 
 def is_dask(value: Any) -> bool:
@@ -112,19 +110,19 @@ def make_regular(X: Any, y: Any, weight: Any, compute: Callable[..., Any]) -> tu
         arrays[i] = None if arrays[i] is None else flatten(arrays[i], what, several=what == "y")
     unknown = [i for i, a in enumerate(arrays) if a is not None and np.isnan(sum(a.shape))]
     if unknown:
-        log.info("Chunk sizes are unknown: computing them once.")
+        LOG.info("Chunk sizes are unknown: computing them once.")
         # The shape of every block of the first column, and of the first row.
         shapes = compute(*(delayed([delayed(np.shape)(b) for b in arrays[i].to_delayed().ravel()]) for i in unknown))
         for i, sizes in zip(unknown, shapes, strict=True):
             arrays[i] = _with_chunks(arrays[i], sizes)
     check_lengths(arrays[0].shape[0], arrays[1], arrays[2])
     if arrays[0].numblocks[1] > 1:
-        log.info("X has %d blocks of columns: rechunking to one.", arrays[0].numblocks[1])
+        LOG.info("X has %d blocks of columns: rechunking to one.", arrays[0].numblocks[1])
     rows = arrays[0].chunks[0]
     for i, what in enumerate(("X", "y", "weight")):
         if arrays[i] is not None:
             if arrays[i].chunks[0] != rows:
-                log.info("%s has other chunks than X: rechunking it.", what)
+                LOG.info("%s has other chunks than X: rechunking it.", what)
             arrays[i] = arrays[i].rechunk((rows, *[-1] * (arrays[i].ndim - 1)))
     return arrays[0], arrays[1], arrays[2]
 

@@ -1,6 +1,5 @@
 """A table in memory, a data frame or an array: its names, rows and columns, as numbers and as Arrow has them."""
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
@@ -32,6 +31,7 @@ from dkernel.data.column_types import (
     name_type,
     type_of_dtype,
 )
+from dkernel.data.compute import LOG
 from dkernel.data.encoding.text_values import is_number_format, values_of_texts
 from dkernel.data.encoding.words import code_column
 from dkernel.data.object_columns import object_columns
@@ -39,8 +39,6 @@ from dkernel.errors import DataError
 from dkernel.kernels import Kernel
 from dkernel.numerics.rows import fill_masked, stored_arrays
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide
-
-log = logging.getLogger("dkernel")
 
 FITTING = {
     "number": (*NUMBERS, EMPTY),
@@ -315,7 +313,7 @@ def _types_of_objects(X: Any, at: Sequence[int], compute: Callable[..., Any] | N
     if compute is None or not hasattr(X, "columns"):
         return [UNTYPED] * len(at)
     names = [X.columns[j] for j in at]
-    log.info("Columns of objects are read once to know their types: %s.", ", ".join(map(str, names[:12])))
+    LOG.info("Columns of objects are read once to know their types: %s.", ", ".join(map(str, names[:12])))
     found = compute(*(delayed(_types_of_part)(part, names) for part in X[names].to_delayed()))
     return [join_types(types) or OTHER for types in zip(*found, strict=True)]
 

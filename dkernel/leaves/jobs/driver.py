@@ -131,7 +131,7 @@ def begin_job(job: ClusterJob) -> None:
 
 def drive(job: ClusterJob) -> int:
     """Run the command of a job, and again while its exit code says so; runs on a worker. Returns the exit code."""
-    from dkernel.streaming.execution.in_task import leave_pool
+    from dkernel.data.compute import leave_pool
 
     leave_pool()  # a worker with one thread has it for the tasks of the job
     with tempfile.TemporaryDirectory(prefix="dkernel-job-") as folder:

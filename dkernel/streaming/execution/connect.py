@@ -20,14 +20,14 @@ from typing import Any
 
 import dask
 
-from dkernel.data.compute import LOG
+from dkernel.data.compute import LOG, leave_pool
 from dkernel.data.failures import PATIENCE
 from dkernel.errors import ClusterError, DataError, RecipeError
 from dkernel.numerics.allocator import ONE_HEAP
 from dkernel.streaming.execution import tasks
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.execution.cluster import ClusterExecutor
-from dkernel.streaming.execution.in_task import leave_pool, task_modules, worker_of_task
+from dkernel.streaming.execution.in_task import task_modules, worker_of_task
 from dkernel.streaming.execution.local import ThreadsExecutor
 from dkernel.streaming.execution.process import quiet_logs
 

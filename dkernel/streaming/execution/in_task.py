@@ -1,9 +1,8 @@
-"""Requests of a task to its worker: modules, threads, the scheduler, and how to wait for other tasks."""
+"""Requests of a task to its worker: modules, its folder, and the scheduler."""
 
 import importlib
 import sys
 import tempfile
-from contextlib import suppress
 from typing import Any
 
 _task_modules = [
@@ -34,13 +33,6 @@ def local_folder() -> str:
     """The folder in which a task may write to the disk of its worker; without a worker, the temporary folder."""
     worker = worker_of_task()
     return tempfile.gettempdir() if worker is None else str(worker.local_directory)
-
-
-def leave_pool() -> None:
-    """Give the thread of this task back to its worker, which can then run the tasks that this one waits for."""
-    if worker_of_task() is not None:
-        with suppress(KeyError, AttributeError):  # it has left already, or is not in the pool
-            importlib.import_module("distributed").secede()
 
 
 def options_of_scheduler() -> dict[str, str]:

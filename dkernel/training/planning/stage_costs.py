@@ -1,4 +1,4 @@
-"""The costs of the stages of a fit and of each way to fit a machine, and the peak bytes of a fit."""
+"""The costs of the stages of a fit, and its peak bytes."""
 
 from collections.abc import Callable, Iterator, Mapping
 from math import ceil, sqrt
