@@ -282,10 +282,11 @@ def _fit_ways(known: Fit, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
         for way in chosen.ways:  # ways with the same global stage and number of components share it
             by_stage.setdefault((way.features, learns_rest(way.local)), []).append(way)
         for together in by_stage.values():
-            # Few components show whether they win beside grids: all of them take most of the seconds of a trial.
+            # All components take most of the seconds of a trial: they are fitted where few are not clearly beaten.
             trial = gain and together[0] in tried and together[0].features == "kernel"
             fit(together, replace(chosen, enough=LEAST_COMPONENTS) if trial else chosen)
-            if trial and _find_best(fitted) > 0 and sizes.components > LEAST_COMPONENTS != chosen.enough:
+            loses = trial and fitted[0].losses.is_better(fitted[-1].losses)
+            if trial and not loses and sizes.components > LEAST_COMPONENTS != chosen.enough:
                 fit(together, chosen)
         if not any(each.learns for each in fitted) and any(way.features == "kernel" for way in left):
             fit([way for way in left if way.features == "kernel"][:1], chosen)
