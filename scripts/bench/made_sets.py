@@ -15,7 +15,7 @@ from make_data import Law, names
 
 MADE = {
     "made 2,000": 2_000, "made 10,000": 10_000, "shifted engine": 12_000, "shifted series": 12_000,
-    "events": 100_000, "noisy": 300_000,
+    "events": 100_000, "noisy": 300_000, "hands": 500_000,
 }  # fmt: skip
 """Name -> rows to train on."""
 TEST_ROWS = 20_000
@@ -28,6 +28,7 @@ def make_rows(name: str, rows: int) -> tuple[pd.DataFrame, pd.DataFrame]:
         "shifted series": series,
         "events": events,
         "noisy": noisy,
+        "hands": hands,
     }
     whole = makers.get(name, smooth)(rows + TEST_ROWS)
     # Of a series the rows to train on are its first stretch, in any order.
@@ -106,3 +107,12 @@ def noisy(n: int) -> pd.DataFrame:
     """Rows of `make_data.py`, one label of ten wrong."""
     X, y = Law().rows(0, n)
     return pd.DataFrame(X, columns=names(X.shape[1])).assign(label=y.astype(np.int64))
+
+
+def hands(n: int) -> pd.DataFrame:
+    """Rank and suit of five cards, and how many pairs of these are alike in one of both, in ten classes."""
+    rng = np.random.default_rng(4)
+    ranks, suits = rng.integers(1, 14, (n, 5)), rng.integers(1, 5, (n, 5))
+    pairs = np.triu_indices(5, 1)
+    alike = sum((cards[:, pairs[0]] == cards[:, pairs[1]]).sum(axis=1) for cards in (ranks, suits))
+    return numbered(np.hstack([ranks, suits]), np.clip(alike - 1, 0, 9).astype(np.int64))

@@ -1,15 +1,17 @@
 """The error of the plain command beside the best way of commit 82a4d3dd, which `regret.json` keeps.
 
-It has the error of each way by name, its standard error and its seeds; LightGBM takes no chance, so has one. The regret
-of a set is the error of the plain command over that of the best way there, both means over seeds on the same test rows;
-half a wrong row is added to both, since a set may have none. Its standard error is that of the paired difference over
-the rows where the folder of the kept fits has them, else that of two independent errors.
+It has the error of each way by name, its standard error and its seeds; LightGBM takes no chance, so has one. A set that
+it has not is compared with the best way by name of the folder. The regret of a set is the error of the plain command
+over that of the best way there, both means over seeds on the same test rows; half a wrong row is added to both, since a
+set may have none. Its standard error is that of the paired difference over the rows where a folder has them, else that
+of two independent errors.
 
     python scripts/bench/plain.py --regret --seeds 2 --folder now            # unpaired
     python scripts/bench/plain.py --regret kept --seeds 2 --folder now       # paired with the fits of the folder kept
     python scripts/bench/regret.py kept                                      # write regret.json from them
 
-The rules of the choice are chosen on the sets whose names begin with a to m, so both halves have a line of their own.
+The rules of the choice are chosen on the kept sets whose names begin with a to m, so both halves and the others have a
+line of their own.
 """
 
 import argparse
@@ -78,35 +80,37 @@ def difference_error(found: Errors, kept: Errors | None, spread: float) -> float
 
 
 def compare(now: Path, kept: Path | None, table: dict[str, dict[str, list[float]]]) -> list[dict[str, Any]]:
-    """A row for each set of the table whose command the folder has fitted."""
+    """A row for each set whose command the folder has fitted, and of which a way by name is known."""
     fits, old = read_fits(now), read_fits(kept) if kept else {}
     rows: list[dict[str, Any]] = []
-    for name in sorted(fits.keys() & table.keys(), key=str.lower):
-        if (plain := fits[name].get("command")) is None:
+    for name in sorted(fits, key=str.lower):
+        plain, own = fits[name].get("command"), {way: of.mean for way, of in fits[name].items()}
+        known = table.get(name) or {way: [of.mean, of.standard_error] for way, of in fits[name].items()}
+        if plain is None or not known.keys() - {"command", *TREES}:
             continue
-        errors, ways = {way: of[0] for way, of in table[name].items()}, old.get(name, {})
-        best, half = best_way(errors), 0.0 if plain.regress else 50 / len(plain.rows)
-        own = {way: of.mean for way, of in fits[name].items()}
-        row = {"set": name, "seeds": plain.seeds, "command": plain.mean, "best": best, "its error": errors[best]}
-        row["regret"] = (plain.mean + half) / (errors[best] + half)
-        spread = difference_error(plain, ways.get(best), table[name][best][1])
-        row["se"] = spread / (errors[best] + half)
+        errors, ways = {way: of[0] for way, of in known.items()}, old.get(name, {}) if name in table else fits[name]
+        best, half_row = best_way(errors), 0.0 if plain.regress else 50 / len(plain.rows)
+        half = "others" if name not in table else "a to m" if name[0].lower() <= "m" else "n to z"
+        row = {"set": name, "of": half, "seeds": plain.seeds, "command": plain.mean}
+        row |= {"best": best, "its error": errors[best]}
+        row["regret"] = (plain.mean + half_row) / (errors[best] + half_row)
+        spread = difference_error(plain, ways.get(best), known[best][1])
+        row["se"] = spread / (errors[best] + half_row)
         if own.keys() - {"command", *TREES}:
             row["own best"] = best_way(own)
-            row["own regret"] = (plain.mean + half) / (own[row["own best"]] + half)
+            row["own regret"] = (plain.mean + half_row) / (own[row["own best"]] + half_row)
         for trees in (trees for trees in TREES if trees in errors):
-            spread = difference_error(plain, ways.get(trees), table[name][trees][1])
+            spread = difference_error(plain, ways.get(trees), known[trees][1])
             row |= {trees: errors[trees], f"- {trees[9:]}": plain.mean - errors[trees], f"se {trees[9:]}": spread}
         rows.append(row)
     return rows
 
 
 def summarize(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The geometric mean of the regrets, and how many are clear, of both halves and of all sets."""
-    halves = {"a to m": ("a", "m"), "n to z": ("n", "z"), "all": ("a", "z")}
+    """The geometric mean of the regrets, and how many are clear, of both halves, the other sets, and all."""
     lines = []
-    for half, (first, last) in halves.items():
-        of = [row for row in rows if first <= row["set"][0].lower() <= last]
+    for half in ("a to m", "n to z", "others", "all"):
+        of = [row for row in rows if half in (row["of"], "all")]
         if not of:
             continue
         clear = [row for row in of if row["regret"] > max(NEAR, 1 + SURE * row["se"])]

@@ -52,9 +52,24 @@ def test_halves_count_the_sets_that_are_clearly_worse(kept, tmp_path):
     assert counts == {"a to m": (1, 1, 1), "n to z": (1, 0, 0), "all": (2, 1, 1)}
 
 
+def test_a_set_that_was_not_kept_is_compared_with_the_best_way_of_the_folder(kept, tmp_path):
+    _, table = kept
+    ways = {"command": MORE, "cells": WRONG, "grids": MORE}
+    now = write_fits(tmp_path / "now", {("2d", way): rows for way, rows in ways.items()})
+    [row] = regret.compare(now, None, table)
+    assert (row["best"], row["own best"]) == ("cells", "cells")
+    assert row["regret"] == row["own regret"] > 1.05
+    assert [line["set"] for line in regret.summarize([row])] == ["others", "all"]
+
+
 @pytest.mark.parametrize("name", ["made 2,000", "events", "noisy"])
 def test_made_rows_are_the_same_at_each_call(name):
     (train, test), (again, _) = (made_sets.make_rows(name, 500) for _ in range(2))
     assert (len(train), len(test), train.columns[-1]) == (500, made_sets.TEST_ROWS, "label")
     assert train.equals(again)
     assert 0.01 < test["label"].mean() < 0.6
+
+
+def test_hands_have_ten_classes():
+    train, _ = made_sets.make_rows("hands", 5000)
+    assert sorted(train["label"].unique()) == list(range(10))
