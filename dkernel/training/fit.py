@@ -1,9 +1,8 @@
 """One fit, from a source to a model: survey, choice of scale and gamma, preconditioner, solver, local stage."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
-from dataclasses import dataclass, field, replace
-from math import inf
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,33 +21,25 @@ from dkernel.numerics.fused import gradient, products, scores, wide_scores
 from dkernel.numerics.loops import CompiledLoop, load_beside
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.validation import silent_overflow
-from dkernel.solvers.catalogue import solver_class
-from dkernel.solvers.driver import SolverResult, solve
-from dkernel.solvers.fit_problem import Callback, FitProblem, FitRun
-from dkernel.solvers.full_batch import Polish
+from dkernel.solvers.fit_problem import Callback, FitRun
 from dkernel.solvers.reservoir_split import select_rows
-from dkernel.solvers.sgd_round import expand_coefficients
-from dkernel.solvers.sizes import LEAST_COMPONENTS
 from dkernel.solvers.targets import doubtful_task
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.cost import Cost
-from dkernel.streaming.exchangeability import explain_order
 from dkernel.streaming.execution.base import Call, Executor
 from dkernel.streaming.progress import Progress, phase_group
 from dkernel.streaming.read_groups import join_units
 from dkernel.training.ask import Ask, check_together, plan_fit, settle_source, with_solver
-from dkernel.training.build_model import FittedWay, build_model
+from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.divide_rows import divide_source
-from dkernel.training.holdout_losses import find_best
-from dkernel.training.local_stages import LOCAL_STAGES, fit_local, learns_rest, local_pieces
+from dkernel.training.local_stages import LOCAL_STAGES
 from dkernel.training.reopening import with_reopened
-from dkernel.training.residual import Residual
 from dkernel.training.selection.candidates import SelectedModel
-from dkernel.training.selection.race import TRIAL_ROWS
-from dkernel.training.selection.ways import GRIDS_ALONE, Way, open_ways
-from dkernel.training.stages import Fit, choose_model, learn_labels, prepare_problem, read_survey
+from dkernel.training.selection.ways import open_ways
+from dkernel.training.stages import learn_labels, read_survey
+from dkernel.training.trial import WayTrial
 from dkernel.training.uncertainty import build_folds
 
 
@@ -229,7 +220,7 @@ def _fit(ask: Ask, run: FitRun, opened: ExitStack) -> dict[str, Any]:
     ways = open_ways(known.recipe, settled.local)
     if len(targets.constant) == targets.outputs:  # all ways predict the same
         ways = tuple(way for way in ways if way.features == "kernel")[:1]
-    best = _fit_ways(known, ways, opened)
+    best = WayTrial(known, ways, opened).run()
     run.progress.phase("finish")
     problem, local, model = best.problem, best.local, build_model(best)
     folds = build_folds(model, known.targets, best.outcome)
@@ -242,96 +233,6 @@ def _fit(ask: Ask, run: FitRun, opened: ExitStack) -> dict[str, Any]:
         "sample": problem.split.sample if folds else problem.split.fitted,
         "sample_path": problem.setup.sample_path,
     }
-
-
-def _fit_ways(known: Fit, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
-    """Fit the ways of a trial and those that a race adds, and return the best on the holdout.
-
-    Grids alone come first: they cost least, and a small sample does not show what they learn from all of many rows.
-    """
-    fitted: list[FittedWay] = []
-    run, sizes, effort = known.run, known.sizes, known.recipe.effort
-    notes = dict(run.chosen)
-    few = sizes.n <= TRIAL_ROWS
-    in_turn = few or not explain_order(known.survey)  # of many rows only one way may change the order
-    judged = len(known.split(sizes).holdout.X) > 0 and in_turn and len(ways) > 1
-
-    def fit(ways: Sequence[Way], chosen: SelectedModel | None = None) -> None:
-        if fitted and (run.stopped.is_set() or not in_turn):  # a callback ends the whole fit
-            return
-        run_of_way, way = run, ways[0]
-        if way.features != "kernel" or fitted:
-            name = f"{way.features}-rest" if way.features == "kernel" and learns_rest(way.local) else way.features
-            name += "-few" if chosen is not None and chosen.enough == LEAST_COMPONENTS else ""
-            run_of_way = replace(run, key=f"{run.key}-{name}", journal=run.journal.within(name), chosen=dict(notes))
-        fitted.append(_fit_way(replace(known, run=run_of_way), chosen, ways, opened))
-
-    def is_tried(way: Way) -> bool:
-        return way == GRIDS_ALONE or (few and effort != "low" and (effort == "high" or not learns_rest(way.local)))
-
-    if judged and GRIDS_ALONE in ways:
-        fit([GRIDS_ALONE])
-    gain = any(each.machine is not None for each in fitted)
-    why = "grids"
-    if not gain or effort != "low":
-        left = [way for way in ways if gain or not fitted or way != GRIDS_ALONE]
-        tried = tuple(way for way in left if judged and is_tried(way))
-        chosen = choose_model(known, left, tried=tried, reached=fitted[0].holdout["loss"] if gain else inf)
-        chosen = chosen if chosen.ways or fitted else replace(chosen, ways=tuple(left))  # a search chooses no way
-        by_stage: dict[tuple[str, bool], list[Way]] = {}
-        for way in chosen.ways:  # ways with the same global stage and number of components share it
-            by_stage.setdefault((way.features, learns_rest(way.local)), []).append(way)
-        for together in by_stage.values():
-            # All components take most of the seconds of a trial: they are fitted where few are not clearly beaten.
-            trial = gain and together[0] in tried and together[0].features == "kernel"
-            fit(together, replace(chosen, enough=LEAST_COMPONENTS) if trial else chosen)
-            loses = trial and fitted[0].losses.is_better(fitted[-1].losses)
-            if trial and not loses and sizes.components > LEAST_COMPONENTS != chosen.enough:
-                fit(together, chosen)
-        if not any(each.learns for each in fitted) and any(way.features == "kernel" for way in left):
-            fit([way for way in left if way.features == "kernel"][:1], chosen)
-        why = chosen.why.get("way", "")
-    best = fitted[_find_best(fitted)]
-    if len(fitted) > 1 or GRIDS_ALONE in ways:
-        losses = ", ".join(f"{each.holdout['loss']:.4g} of {each.text}" for each in fitted if each.holdout)
-        best.problem.run.note("way", "; ".join(filter(None, (why, losses and f"losses on the holdout {losses}"))))
-    return best
-
-
-def _find_best(fitted: Sequence[FittedWay]) -> int:
-    """Return the number of the best way; of equals one with components comes first, and cells last."""
-    learned = [i for i, each in enumerate(fitted) if each.learns] or list(range(len(fitted)))
-    recipes = [each.fit.recipe for each in fitted]
-    order = sorted(learned, key=lambda i: (learns_rest(recipes[i].local_stage), recipes[i].constant_map))
-    return order[find_best([fitted[i].losses for i in order])] if len(order) > 1 else order[0]
-
-
-def _fit_way(known: Fit, chosen: SelectedModel | None, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
-    """Fit a global stage and the local stages that these ways have after it, and keep the best of these.
-
-    Parameters
-    ----------
-    chosen : choice of a race; None before it
-    """
-    stages, features = [way.local for way in ways], ways[0].features
-    way = Way(features, "auto" if len(ways) > 1 else stages[0])
-    fit = replace(known, recipe=way.of(known.recipe))
-    if features != "kernel":
-        choice = choose_model(fit)
-        if chosen is not None:
-            choice = replace(choice, why=choice.why | {"way": chosen.why["way"]}, findings=chosen.findings)
-        chosen = choice
-    assert chosen is not None
-    problem = prepare_problem(fit, chosen)
-    opened.callback(problem.reader.close)
-    outcome = _solve(fit, problem)
-    problem = replace(problem, setup=problem.setup.without_factors())  # no later stage needs them
-    findings = {way.local: chosen.findings.get(way) for way in ways if way.local != "none"}
-    residual = _make_residual(fit, problem, outcome)
-    local = fit_local(residual, findings) if findings else None
-    if local is not None:
-        residual.run.note("local", local.why)
-    return FittedWay(" or ".join(way.text for way in ways), fit, chosen, outcome, residual, local)
 
 
 def _compiled_loops(ask: Ask) -> tuple[CompiledLoop, ...]:
@@ -348,49 +249,3 @@ def _compiled_loops(ask: Ask) -> tuple[CompiledLoop, ...]:
         wide_scores.WALKS["gaussian"],
         *local,
     )
-
-
-def _solve(fit: Fit, problem: FitProblem) -> SolverResult:
-    """Run the solver of the recipe, and then the polish if the sizes have one."""
-    run = problem.run
-    with closing(solver_class(fit.recipe.solver)(problem)) as solver:
-        outcome = solve(solver, run)
-    if problem.sizes.polish:
-        with closing(Polish(problem, outcome)) as polish:
-            outcome = solve(polish, run)
-    if problem.alpha == "auto":
-        run.note("alpha", format_alpha(outcome.alpha, outcome.tried, problem.setup.sample_path))
-    return outcome
-
-
-def _make_residual(fit: Fit, problem: FitProblem, outcome: SolverResult) -> Residual:
-    of_class = problem.objective.class_weights
-    weighted = fit.ask.source.weight is not None or of_class is not None
-    weight = fit.targets.weigh_rows(of_class, fit.counts, fit.survey.weight) if weighted else None
-    pieces = local_pieces(fit.ask.units, problem.schedules[0] if problem.reader.on_disk else ())
-    return Residual(problem, fit.survey, expand_coefficients(problem.coordinates, outcome.v), pieces, weight)
-
-
-def format_alpha(alpha: float, tried: Mapping[str, float], sample: Mapping[str, float]) -> str:
-    """Describe the choice of alpha, with its loss and that of the runner-up.
-
-    Parameters
-    ----------
-    tried, sample : alpha -> loss, for the fit and for the start that was fitted to the sample
-
-    Examples
-    --------
-    >>> format_alpha(1e-5, {"1e-05": 0.25, "0.0001": 0.5}, {})
-    '1e-05, the best of 2 from 1e-05 to 0.0001: loss 0.25, runner-up 0.0001 0.5'
-    >>> format_alpha(1e-5, {"1e-05": 0.25}, {"1e-05": 0.5, "0.0001": 1.0})
-    '1e-05, the best of 2 from 1e-05 to 0.0001 on the sample: loss 0.5, runner-up 0.0001 1'
-    """
-    name, where = f"{alpha:g}", ""
-    if len(tried) < 2:
-        tried, where = sample, " on the sample"
-    others = {each: loss for each, loss in tried.items() if each != name}
-    if name not in tried or not others:
-        return f"{name}, chosen on the sample"
-    alphas, best = sorted(tried, key=float), min(others, key=others.__getitem__)
-    said = f"{name}, the best of {len(alphas)} from {alphas[0]} to {alphas[-1]}{where}: loss {tried[name]:.4g}"
-    return f"{said}, runner-up {best} {others[best]:.4g}"

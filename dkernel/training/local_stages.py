@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from dkernel.data.source import Source
 from dkernel.leaf_table import LEAF_OF_STAGE, has_leaf, load_leaf
@@ -14,7 +15,6 @@ from dkernel.streaming.cost import SCORE_SPEED, Cost
 from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.training.grids.stage import GridStage
 from dkernel.training.residual import Residual
-from dkernel.training.selection.descent import SettingIndex
 from dkernel.training.selection.local_stage import Stage
 from dkernel.training.selection.ways import is_open
 from dkernel.training.stage_result import StageResult, best_stage
@@ -45,9 +45,10 @@ def learns_rest(word: str) -> bool:
     return word in LOCAL_STAGES and LOCAL_STAGES[word].learns_rest
 
 
-def local_cost(kind: str, sizes: Sizes, recipe: Recipe, outputs: int) -> Cost:
+def local_cost(kind: str, source: Source, sizes: Sizes, recipe: Recipe, outputs: int) -> Cost:
     """Return the cost of a local stage, with the scores of the global stage before it, which budgets do not count."""
-    cost = LOCAL_STAGES[kind].cost(sizes.n, sizes.p, recipe, outputs)
+    groups = () if source.encoding is None else source.encoding.groups
+    cost = LOCAL_STAGES[kind].cost(sizes.n, sizes.p, recipe, outputs, sum(len(group) - 1 for group in groups))
     scores = pass_flops(sizes.n, sizes.p, sizes.components) / SCORE_SPEED
     return replace(cost, more_seconds=cost.more_seconds + scores)
 
@@ -62,7 +63,7 @@ def local_costs(
     others : costs of the other stages of the fit
     """
     kinds = [word for word in recipe.local_words(LOCAL_STAGES) if word in LOCAL_STAGES]
-    costs = {kind: local_cost(kind, sizes, recipe, outputs) for kind in kinds}
+    costs = {kind: local_cost(kind, source, sizes, recipe, outputs) for kind in kinds}
     if recipe.local != "auto":
         return costs, {}
     if not tries_local(recipe, source, sizes.holdout):
@@ -93,7 +94,7 @@ def tries_local(recipe: Recipe, source: Source, holdout: int) -> bool:
     return recipe.local == "auto" and is_open(recipe) and fits and holdout >= least
 
 
-def fit_local(residual: Residual, stages: Mapping[str, SettingIndex | None]) -> StageResult:
+def fit_local(residual: Residual, stages: Mapping[str, Any]) -> StageResult:
     """Fit local stages and return the best; once the callback has said True, no other starts.
 
     Parameters

@@ -23,6 +23,7 @@ class StageResult:
     facts : for the model file, as JSON
     why : reason to keep the machine or not, in words
     losses : losses of the rows of the holdout with this machine; None without a machine
+    setting : settings from which the search of another way goes on
     """
 
     machine: LocalMachine | None
@@ -30,6 +31,7 @@ class StageResult:
     facts: dict[str, Any]
     why: str
     losses: HoldoutLosses | None = None
+    setting: Any = None
 
     @classmethod
     def judge(

@@ -72,7 +72,7 @@ class CellStage(Stage):
     settings = Cells
     learns_rest = True  # with 1,024 and 4,096 components before cells kin40k has .0490 and .0511 sd, in 22 and 32 CPU s
 
-    def cost(self, n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
+    def cost(self, n: int, p: int, recipe: Recipe, outputs: int, merged: int = 0) -> Cost:  # noqa: ARG002
         """Return the cost of the cells.
 
         A task has a kernel matrix, in float64 if float32 is not enough, and the rows of its part of the shuffle; the

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from math import exp
-from typing import Any
 
 import numpy as np
 
@@ -41,8 +40,9 @@ MOST_GRIDS, LEAST_GRIDS = 2048, 256  # twice as many lower the loss by a fifth o
 MOST_GRID_BYTES = 2**29  # bytes of the coefficients, which the client holds: with many classes there are fewer grids
 MORE_STEPS = 5  # steps of a search from the settings for the targets to those for the residual
 SEARCHED = (STEPS + MORE_STEPS) * TRIED_GRIDS
-# Rows that settings are tried on, and bytes of their inputs; with large data the trials cost as much as the grids.
-LEAST_TRIED_ROWS, MOST_TRIED_ROWS, TRIED_BYTES = 2**16, 500_000, 2**26
+# Rows that settings are tried on, and bytes of their inputs and of the rows that these are made of, of which a table of
+# categories has many more; with large data the trials cost as much as the grids.
+LEAST_TRIED_ROWS, MOST_TRIED_ROWS, TRIED_BYTES, SAMPLE_BYTES = 2**16, 500_000, 2**26, 2**28
 RACE_GRIDS = 128  # grids of a fit in a race: if they grew with the rows, the curve would look too steep
 MOST_NAMED = 8  # groups of features that a sentence names
 
@@ -87,16 +87,16 @@ def grid_room(recipe: Recipe, sizes: Sizes, outputs: int) -> int | None:
     return limit_model_bytes(recipe, sizes.n, sizes.p) - sizes.model_bytes(outputs)
 
 
-def tried_rows(n: int, p: int, grids: int) -> int:
-    """Return the number of rows that settings are tried on.
+def tried_rows(n: int, p: int, inputs: int, grids: int) -> int:
+    """Return the number of rows of p features that settings of grids with so many inputs are tried on.
 
     Examples
     --------
-    >>> [tried_rows(n, 28, automatic_grids(n)) for n in (16_512, 2_000_000, 100_000_000)]
+    >>> [tried_rows(n, 28, 28, automatic_grids(n)) for n in (16_512, 2_000_000, 100_000_000)]
     [16512, 500000, 500000]
     """
     paid = max(LEAST_TRIED_ROWS, n * grids // SEARCHED)
-    return min(n, paid, MOST_TRIED_ROWS, TRIED_BYTES // (4 * p))
+    return min(n, paid, MOST_TRIED_ROWS, TRIED_BYTES // (4 * inputs), SAMPLE_BYTES // (4 * p))
 
 
 class GridStage(Stage):
@@ -117,16 +117,16 @@ class GridStage(Stage):
             find_groups(source, groups)
         super().check(recipe, source)
 
-    def cost(self, n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
+    def cost(self, n: int, p: int, recipe: Recipe, outputs: int, merged: int = 0) -> Cost:
         """Return the cost of the grids, with the search for their settings.
 
         A task holds a packed table and the table of its sums, the client the tables of all tasks and all coefficients.
         A row has its scores; a row that is kept has its inputs, target and weight too. After the grids the client
         copies the coefficients of the bins that have rows into the model file, with a mask of these bins.
         """
-        sizes, bins = Sizes.of(n, p, recipe), 1 << code_bits(n, outputs)
+        sizes, bins, inputs = Sizes.of(n, p, recipe), 1 << code_bits(n, outputs), p - merged
         grids = limit_grids(recipe, sizes, outputs)
-        group, few = group_size(grids, outputs, code_bits(n, outputs)), tried_rows(n, p, grids)
+        group, few = group_size(grids, outputs, code_bits(n, outputs)), tried_rows(n, p, inputs, grids)
         rows, tables = float(n) * grids + float(SEARCHED) * few, bins * float(grids + SEARCHED)
         coef, task = grids * bins * 2 * outputs, group * bins * 8 * (outputs + 2)
         model_bytes, room = grids * grid_bytes(bins, outputs), grid_room(recipe, sizes, outputs)
@@ -138,13 +138,13 @@ class GridStage(Stage):
             "grids",
             GRID_FLOPS * (1 + outputs) / 2 * rows + TABLE_FLOPS * outputs * tables,
             readings=-(-grids // group) + (sizes.reservoir < min(n, few)),
-            more_seconds=GRID_COLUMN_SECONDS * p * rows,
+            more_seconds=GRID_COLUMN_SECONDS * inputs * rows,
             task_bytes=task,
             result_bytes=task,
             row_bytes=4 * outputs,
-            kept_bytes=4 * (p + outputs + 1),
+            kept_bytes=4 * (inputs + outputs + 1),
             client_bytes=coef,
-            alone_bytes=max(coef + min(copied, model_bytes), 8 * few * (p + 4 * outputs) + 3 * task),
+            alone_bytes=max(coef + min(copied, model_bytes), 4 * few * (p + inputs + 8 * outputs) + 3 * task),
             model_bytes=model_bytes,
         )
 
@@ -175,11 +175,7 @@ class GridStage(Stage):
         """Fit few grids to the residual of a global stage."""
         return split.losses(_race_trials(split.part(rows), start, shared).fit(shared[1], RACE_GRIDS)[0]), None
 
-    def fit(
-        self,
-        residual: Residual,
-        setting: SettingIndex | None,  # noqa: ARG002 - settings for few rows do not suit many
-    ) -> StageResult:
+    def fit(self, residual: Residual, setting: GridSettings | None) -> StageResult:
         """Search settings on a sample, and fit groups of grids while the holdout improves; keep them if it does."""
         residual.run.progress.phase("prepare grids")
         problem, targets = residual.problem, residual.objective.targets
@@ -191,23 +187,24 @@ class GridStage(Stage):
         if residual.judges:
             residual.run.progress.phase("search the settings of grids")
             gamma, odds, scores = residual.run.journal.stage(
-                "grids-settings", lambda: _search(residual, inputs, settings, n_grids)
+                "grids-settings", lambda: _search(residual, inputs, settings, n_grids, setting)
             )
             settings = GridSettings(gamma, odds, settings.ridge)
             before, after = residual.losses(residual.holdout.scores), residual.losses(scores)
             if after.mean >= before.mean or after.spoils_labels(before):
                 why = f"none: few grids have a loss of {after.mean:.4g} instead of {before.mean:.4g} on the holdout"
-                return StageResult(None, [], {"loss_before": before.mean, "loss": after.mean}, why)
+                facts = {"loss_before": before.mean, "loss": after.mean}
+                return StageResult(None, [], facts, why, setting=settings)
         rounds = -(-n_grids // group_size(n_grids, outputs, code_bits(sizes.n, outputs)))
         residual.run.progress.phase("grids", sum(piece.n for piece in residual.pieces) * rounds)
         room = grid_room(recipe, sizes, outputs)
         machine, scores, history = fit_grids(residual, inputs, settings, n_grids, room)
         n_fitted = machine.binning.n_grids
         used = float(np.count_nonzero(machine.binning.inverse) / n_fitted)
-        facts: dict[str, Any] = {"grids": n_fitted, "ridge": settings.ridge, "used": used, "groups": len(inputs.groups)}
+        facts = {"grids": n_fitted, "ridge": settings.ridge, "used": used, "groups": len(inputs.groups)}
         words = f"{n_fitted:,} grids of {used:.1f} of {inputs.n_out} inputs"
         words += f", categories {named}" if (named := _in_words(inputs.groups, feature_names(source))) else ""
-        return StageResult.judge(machine, history, facts, words, residual, scores)
+        return replace(StageResult.judge(machine, history, facts, words, residual, scores), setting=settings)
 
     def update(
         self,
@@ -228,11 +225,19 @@ def _in_words(groups: Groups, names: Sequence[str]) -> str:
     return "; ".join(several[:MOST_NAMED]) + more
 
 
-def _search(residual: Residual, inputs: GridInputs, settings: GridSettings, n_grids: int) -> tuple[F64, F64, F32]:
-    """Search settings for the targets, and from there for the residual, from which alone a search learns less."""
-    rows = tried_rows(residual.problem.sizes.n, inputs.n_out, n_grids)
+def _search(
+    residual: Residual, inputs: GridInputs, first: GridSettings, n_grids: int, found: GridSettings | None
+) -> tuple[F64, F64, F32]:
+    """Search settings for the targets, and from there for the residual, from which alone a search learns less.
+
+    Parameters
+    ----------
+    found : settings for the targets if these are known
+    """
+    rows = tried_rows(residual.problem.sizes.n, len(inputs.center), inputs.n_out, n_grids)
     trials = _trials(residual, inputs, rows)
-    found, scores = search_settings(trials.alone(), settings)
+    if found is None:
+        found, scores = search_settings(trials.alone(), first)
     if not residual.problem.recipe.constant_map:
         found, scores = search_settings(trials, found, MORE_STEPS)
     return found.gamma, found.used, scores

@@ -1,6 +1,7 @@
 """A candidate of a choice, and the result of the choice."""
 
 from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,7 @@ class SelectedModel:
     enough : components beyond which there is little to gain; None if that is not known
     ways : ways to fit; without a race the way of the recipe
     findings : settings of the local stage of each way in the race, from which a search begins
+    reached : loss of the best ridge regression on rows that judged it; infinite if nothing was judged
     alpha : alpha of the best ridge regression; None if nothing was judged
     loss : the joint loss, if the choice is a linear kernel with it; None for the loss of the recipe
     """
@@ -57,5 +59,6 @@ class SelectedModel:
     enough: int | None = None
     ways: tuple[Way, ...] = ()
     findings: dict[Way, SettingIndex | None] = field(default_factory=dict)
+    reached: float = inf
     alpha: float | None = None
     loss: str | None = None

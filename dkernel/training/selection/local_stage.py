@@ -63,8 +63,13 @@ class Stage(ABC):
             )
 
     @abstractmethod
-    def cost(self, n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
-        """Return the cost of its fit to n rows of p features."""
+    def cost(self, n: int, p: int, recipe: Recipe, outputs: int, merged: int = 0) -> Cost:
+        """Return the cost of its fit to n rows of p features.
+
+        Parameters
+        ----------
+        merged : features that a stage does not have which takes each category as one
+        """
 
     @abstractmethod
     def prepare(self, survey: SurveyResult, source: Source, recipe: Recipe, targets: Targets, rows: Block) -> Any:
@@ -98,12 +103,12 @@ class Stage(ABC):
         """
 
     @abstractmethod
-    def fit(self, residual: Residual, setting: SettingIndex | None) -> StageResult:
+    def fit(self, residual: Residual, setting: Any) -> StageResult:
         """Fit it to the residual of all rows, and keep it if the holdout improves.
 
         Parameters
         ----------
-        setting : setting of a race; None without a race
+        setting : setting of a race, or of another way; None for a search
         """
 
     @abstractmethod

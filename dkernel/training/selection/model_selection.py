@@ -60,6 +60,7 @@ def _selected_model(search: Search, best: Trial) -> SelectedModel:
         candidate.metric,
         candidate.weights,
         enough=search.enough,
+        reached=search.loss_of(best),
         alpha=best.result.alpha,
     )
 

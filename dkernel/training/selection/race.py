@@ -23,7 +23,6 @@ from dkernel.training.selection.local_stage import Stage, constant_scores
 from dkernel.training.selection.ways import GRIDS_ALONE, Way
 
 MOST_RACE_ROWS = 4096  # rows of the largest sample; the curve predicts the loss with more rows
-TRIAL_ROWS = 2**16  # rows up to which a trial costs seconds; of more, grids alone are tried
 FEW_RACE_ROWS, FEW_RACE_COMPONENTS = 1024, 256  # a fit to so few rows has so many components
 NO_LOSS = 1e-300  # stands for a mean loss of 0, which has no logarithm
 STEEPEST = 1.5  # largest power of the rows with which a loss falls: noise on few rows gives larger ones
@@ -83,25 +82,25 @@ class Race:
     def drop_beaten(self, margin: float) -> None:
         """Keep the ways that are better than those of the trial on the largest sample, and by their curves.
 
-        Of many rows a prediction is too small if some labels are wrong, so it is compared with what grids have reached.
+        A prediction is too small if some labels are wrong, so it is compared also with what grids have reached.
 
         Parameters
         ----------
         margin : share of the loss by which a way may be above the others, since its kernel may improve
         """
         if self.tried:
-            reached = np.log(max(self.reached, NO_LOSS))
-            if self.n <= TRIAL_ROWS:
-                reached = min(map(self.predict, self.tried))
-            self.ways = [
-                way for way in self.ways if self._leads(way) and self.predict(way) < reached + np.log1p(margin)
-            ]
+            predicted = [self.predict(way) for way in self.compared if way != GRIDS_ALONE]
+            least = min([np.log(max(self.reached, NO_LOSS)), *predicted]) + np.log1p(margin)
+            self.ways = [way for way in self.ways if self._leads(way) and self.predict(way) < least]
+
+    @property
+    def compared(self) -> Sequence[Way]:
+        """The ways of the trial that the others are compared with: components, or grids where these alone are tried."""
+        return [way for way in self.tried if way.local == "none"] or self.tried
 
     def _leads(self, way: Way) -> bool:
         most, weight = self.sample_sizes()[-1], self.judge.split.weight_judged
-        if self.n > TRIAL_ROWS:
-            return is_better(self.curves[way][most], self.curves[GRIDS_ALONE][most], weight)
-        return all(self._mean_loss(way, most) < self._mean_loss(other, most) for other in self.tried)
+        return all(is_better(self.curves[way][most], self.curves[other][most], weight) for other in self.compared)
 
     def explain(self) -> str:
         """Explain the result of the race."""
@@ -138,7 +137,7 @@ class Race:
         self.kernel = kernel
         self.curves = {way: curve for way, curve in self.curves.items() if way.features != "kernel"}
         for rows in self.sample_sizes():
-            self._judge_ways([*self.tried, *self.ways], rows)
+            self._judge_ways([*self.compared, *self.ways], rows)
         self.drop_beaten(margin)
 
     def _judge_ways(self, ways: Sequence[Way], rows: int) -> None:

@@ -76,6 +76,10 @@ class Search:
     enough: int | None = None
     joint: SelectedModel | None = None
 
+    def loss_of(self, trial: Trial) -> float:
+        """Return the loss of a trial as local stages have it, of all outputs together."""
+        return trial.loss * self.judge.split.targets.outputs
+
     def linear(self) -> Candidate:
         """Return the linear kernel with the scale of the recipe."""
         scale = self.space.recipe.scale
@@ -130,7 +134,15 @@ def try_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[Tria
 
 
 def finish_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[Trial]:
-    """Race the ways that are left with the kernel that was chosen; the best goes on."""
+    """Race the ways that are left with the kernel that was chosen; the best goes on.
+
+    None is left if all ways with grids are tried and grids alone are better than the kernel, which the others refine.
+    """
+    race = search.race
+    assert race is not None
+    if len(race.tried) > 1 and leaders and search.loss_of(leaders[0]) >= race.reached:
+        race.ways = []
+        return list(leaders)
     return _race(search, leaders, 0.0)
 
 

@@ -74,8 +74,9 @@ def test_a_search_ends_with_the_best_of_its_steps():
 @pytest.mark.parametrize("n", [10_000, 300_000, 2_000_000, 10**8])
 def test_a_search_costs_no_more_than_the_grids_or_little(n):
     grids = automatic_grids(n)
-    assert tried_rows(n, 28, grids) * SEARCHED <= max(n * grids, 2**16 * SEARCHED)
-    assert tried_rows(n, 2000, grids) * 2000 * 4 <= 2**26
+    assert tried_rows(n, 28, 28, grids) * SEARCHED <= max(n * grids, 2**16 * SEARCHED)
+    assert tried_rows(n, 2000, 2000, grids) * 2000 * 4 <= 2**26
+    assert tried_rows(n, 2000, 50, grids) * 2000 * 4 <= 2**28
 
 
 @pytest.mark.parametrize("n", [150, 1200])

@@ -7,6 +7,7 @@ import pytest
 
 from dkernel.training.local_stages import LOCAL_STAGES
 from dkernel.training.selection.race import Race
+from dkernel.training.selection.rungs import FINALIST_RUNG, finish_ways
 from dkernel.training.selection.ways import GRIDS_ALONE, Way
 
 pytestmark = pytest.mark.skipif("cells" not in LOCAL_STAGES, reason="there is no leaf cells, which runs in a race")
@@ -49,7 +50,7 @@ def test_of_few_rows_all_ways_but_cells_are_tried_without_a_race():
 )
 def test_cells_are_fitted_where_they_are_better_than_all_others(of_cells, fitted):
     losses = {GRIDS_ALONE: (0.5, 0.4), KERNEL: (0.4, 0.2), GRIDS: (0.4, 0.35), BOTH: of_cells}
-    found = race(losses, (GRIDS_ALONE, KERNEL, GRIDS), reached=0.01)
+    found = race(losses, (GRIDS_ALONE, KERNEL, GRIDS), reached=0.05)
     found.drop_beaten(0.0)
     assert found.ways_to_fit() == fitted
 
@@ -83,3 +84,10 @@ def test_beside_a_loss_of_0_no_way_leads(losses):
     found.drop_beaten(0.0)
     assert found.ways == []
     assert "0 of components + grids" in found.explain()
+
+
+def test_cells_are_not_raced_where_grids_alone_are_better_than_the_kernel():
+    found = race({BOTH: (0.2, 0.1)}, (GRIDS_ALONE, KERNEL, GRIDS), reached=0.3)
+    search = SimpleNamespace(race=found, loss_of=lambda loss: loss)
+    assert finish_ways(search, [0.4], FINALIST_RUNG) == [0.4]
+    assert found.ways == []

@@ -1,0 +1,118 @@
+"""The trial of the ways: which of them are fitted to all rows, with how many components, and which is the best."""
+
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dkernel.model.recipe import Recipe
+from dkernel.solvers.sizes import LEAST_COMPONENTS
+from dkernel.training import trial
+from dkernel.training.holdout_losses import HoldoutLosses
+from dkernel.training.selection.candidates import SelectedModel
+from dkernel.training.selection.ways import GRIDS_ALONE, Way
+from dkernel.training.trial import TRIAL_ROWS, WayTrial
+
+BOTH = Way("kernel", "grids")
+WAYS = (Way(), GRIDS_ALONE, BOTH)
+SPREAD = np.linspace(0.9, 1.1, 100)  # of the rows of the holdout
+
+
+@dataclass
+class Run:
+    """A run that keeps the notes."""
+
+    key: str = "run"
+    journal: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(within=lambda _: None))
+    chosen: dict = field(default_factory=dict)
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    def note(self, name, text):
+        self.chosen[name] = text
+
+
+@dataclass
+class Known:
+    """A fit after its survey."""
+
+    run: Run
+    sizes: SimpleNamespace
+    recipe: Recipe
+    survey: None = None
+
+    def split(self, _):
+        return SimpleNamespace(holdout=SimpleNamespace(X=np.zeros((100, 1))))
+
+
+def run_trial(monkeypatch, losses, reached=np.inf, enough=None, n=10_000, components=2048, **recipe):
+    """The components of each fit in order, the settings that each began with, and the components of the best.
+
+    Parameters
+    ----------
+    losses : components of a fit, 0 of grids alone -> its loss
+    reached : loss of the choice on the sample
+    """
+    seen = []
+
+    def fit(known, chosen, _ways, _opened, settings):
+        most = 0 if chosen is None else components if chosen.enough is None else chosen.enough
+        seen.append((most, settings["grids"]))
+        losses_of = HoldoutLosses("squared", losses[most] * SPREAD, None, np.ones(100))
+        return SimpleNamespace(
+            losses=losses_of,
+            holdout=losses_of.figures,
+            machine="grids",
+            learns=True,
+            local=SimpleNamespace(setting="settings of grids alone"),
+            text=str(most),
+            fit=SimpleNamespace(recipe=SimpleNamespace(local_stage="grids", constant_map=chosen is None)),
+            problem=SimpleNamespace(run=known.run),
+        )
+
+    def choose(_, left, tried, **__):
+        chosen = tuple(way for way in tried or left if way != GRIDS_ALONE)
+        return SelectedModel(None, None, {"way": "why"}, enough=enough, ways=chosen, reached=reached)
+
+    monkeypatch.setattr(trial, "_fit_way", fit)
+    monkeypatch.setattr(trial, "choose_model", choose)
+    known = Known(Run(), SimpleNamespace(n=n, components=components), Recipe(**recipe))
+    with ExitStack() as opened:
+        best = WayTrial(known, WAYS, opened).run()
+    return [most for most, _ in seen], [settings for _, settings in seen], int(best.text)
+
+
+@pytest.mark.parametrize(
+    ("losses", "reached", "fitted", "best"),
+    [
+        ({0: 0.5, 2048: 0.4}, 0.45, [0, 2048], 2048),  # the choice leads grids
+        ({0: 0.5, 1024: 0.45, 2048: 0.4}, 0.6, [0, 1024, 2048], 2048),
+        ({0: 0.5, 1024: 0.55, 2048: 0.4}, 0.6, [0, 1024], 0),  # few are no better than grids
+        ({0: 0.5, 1024: 0.5}, 0.6, [0, 1024], 1024),  # of equals components come first
+    ],
+)
+def test_all_components_are_fitted_where_they_may_win(monkeypatch, losses, reached, fitted, best):
+    found, _, won = run_trial(monkeypatch, losses, reached)
+    assert (found, won) == (fitted, best)
+
+
+@pytest.mark.parametrize(("enough", "components"), [(LEAST_COMPONENTS, 2048), (None, 512)])
+def test_no_more_components_are_fitted_than_are_enough(monkeypatch, enough, components):
+    most = enough or components
+    assert run_trial(monkeypatch, {0: 0.5, most: 0.4}, 0.6, enough, components=components)[0] == [0, most]
+
+
+def test_grids_behind_components_go_on_from_the_settings_of_grids_alone(monkeypatch):
+    _, settings, _ = run_trial(monkeypatch, {0: 0.5, 1024: 0.45, 2048: 0.4})
+    assert settings == [None, "settings of grids alone", "settings of grids alone"]
+
+
+def test_with_a_low_effort_grids_that_gain_are_enough(monkeypatch):
+    assert run_trial(monkeypatch, {0: 0.5}, effort="low")[0] == [0]
+
+
+def test_of_many_rows_the_race_says_what_is_fitted_beside_grids(monkeypatch):
+    monkeypatch.setattr(trial, "explain_order", lambda _: "")
+    assert run_trial(monkeypatch, {0: 0.5}, n=TRIAL_ROWS + 1)[0] == [0]
