@@ -18,9 +18,9 @@ from dkernel.streaming.execution.base import Call, Executor, Handle, Item
 from dkernel.streaming.journaled_sum import JournaledSum
 from dkernel.streaming.killer_search import KillerSearch
 from dkernel.streaming.progress import Progress
-from dkernel.streaming.read_groups import MOST_BYTES, call_each, group_units, make_read_task
+from dkernel.streaming.read_groups import MOST_BYTES, call_each, group_units, make_packed_task, make_read_task
 from dkernel.streaming.reduction import R, S, Statistic, merge_levels
-from dkernel.streaming.row_memory import loaded_row_bytes
+from dkernel.streaming.row_memory import loaded_row_bytes, packed_groups
 from dkernel.streaming.schedule import RowSlice, bundle_size, cut_pieces
 from dkernel.streaming.shares import (
     MOST_UNEVEN,
@@ -55,6 +55,7 @@ class BlockReader:
         self.executor, self.source, self.keep, self.mixed = executor, source, keep, mixed
         groups = group_units(source.units, loaded_row_bytes(source))
         self._groups = {unit: group for group in groups for unit in group}
+        self._packed = packed_groups(source) if keep else ()
         self._read: dict[range, Handle] = {}
         self._loaded: set[int] = set()
         self.on_disk = False  # whether the blocks are on the workers' disks
@@ -354,6 +355,8 @@ class BlockReader:
         groups = [group for group in dict.fromkeys(self._groups[unit] for unit in ahead) if group not in self._read]
         try:
             tasks = [make_read_task(self.source.units[group.start : group.stop]) for group in groups]
+            if self._packed:
+                tasks = [make_packed_task(task, self._packed) for task in tasks]
             if read_on or self._homes:
                 workers = [(read_on or self._homes).get(group.start) for group in groups]
                 results, handles = self.executor.compute(calls, tasks, workers)

@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from dkernel.data.source import Source
+from dkernel.numerics.packed_rows import Groups, packed_bytes
 from dkernel.streaming.schedule import bundle_size
 from dkernel.streaming.shares import MOST_UNEVEN
 
@@ -10,11 +13,28 @@ ROW_OVERHEAD = 16  # bytes of a row beside its numbers: its label and its weight
 COPIES = 4  # units of other workers that a worker may hold beside its own
 ROWS_SHARE = 0.4  # a source that is kept between passes may take this share of the workers' memory
 SPARE = 1.1  # a source is kept only if this many times its bytes are free
+PACKED = 0.5  # rows are packed between readings if that takes at most this share of their bytes
 
 
 def loaded_row_bytes(source: Source) -> int:
     """Bytes of a row of a source in memory."""
     return source.row_bytes + ROW_OVERHEAD
+
+
+def packed_groups(source: Source) -> Groups:
+    """The groups of one-hot inputs that are held as codes between readings; empty where little would be saved."""
+    groups = () if source.encoding is None or not source.layout.numeric else source.encoding.groups
+    return groups if _packed(source, groups) <= PACKED * source.row_bytes else ()
+
+
+def _packed(source: Source, groups: Groups) -> int:
+    return packed_bytes(source.n_in, np.dtype(source.dtype).itemsize, groups)
+
+
+def kept_row_bytes(source: Source) -> int:
+    """Bytes of a row of a source that stays in memory between readings."""
+    groups = packed_groups(source)
+    return (_packed(source, groups) if groups else source.row_bytes) + ROW_OVERHEAD
 
 
 @dataclass(frozen=True)
@@ -24,17 +44,17 @@ class RowMemory:
     Parameters
     ----------
     n : rows
-    nbytes : bytes of the features of all rows
-    whole : bytes of all rows, with label and weight
-    unit : bytes of the largest unit
+    whole : bytes of all rows between readings, with label and weight
+    unit : bytes of the largest unit while it is read
     ahead : bytes of the units that may be in one worker at one time
+    kept_ahead : the same of rows that stay in memory
     """
 
     n: int
-    nbytes: int
     whole: int
     unit: int
     ahead: int
+    kept_ahead: int
 
     @classmethod
     def of(cls, source: Source) -> "RowMemory":
@@ -42,10 +62,10 @@ class RowMemory:
 
         The next bundle is read while one is used, and one worker may read all units of both.
         """
-        row, units = loaded_row_bytes(source), source.units
+        row, kept, units = loaded_row_bytes(source), kept_row_bytes(source), source.units
         unit = row * max((unit.n_rows for unit in units), default=0)
         ahead = unit * min(2 * bundle_size([unit.rows for unit in units], row), len(units))
-        return cls(source.n_rows, source.nbytes, row * source.n_rows, unit, ahead)
+        return cls(source.n_rows, kept * source.n_rows, unit, ahead, ahead // row * kept)
 
     @property
     def reading_bytes(self) -> int:
@@ -58,7 +78,7 @@ class RowMemory:
 
         Examples
         --------
-        >>> RowMemory(n=100, nbytes=800, whole=1000, unit=10, ahead=20).kept_bytes(workers=4)
+        >>> RowMemory(n=100, whole=1000, unit=10, ahead=20, kept_ahead=20).kept_bytes(workers=4)
         375
         """
         most = max(MOST_UNEVEN * self.whole, self.whole + workers * COPIES * self.unit)
@@ -69,8 +89,8 @@ class RowMemory:
 
         Examples
         --------
-        >>> rows = RowMemory(n=10, nbytes=300, whole=400, unit=10, ahead=20)
+        >>> rows = RowMemory(n=10, whole=300, unit=10, ahead=20, kept_ahead=20)
         >>> [rows.has_room(work, memory=1000) for work in (500, 700)]
         [True, False]
         """
-        return SPARE * self.nbytes + work < memory and self.nbytes < ROWS_SHARE * memory
+        return SPARE * self.whole + work < memory and self.whole < ROWS_SHARE * memory

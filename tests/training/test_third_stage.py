@@ -81,7 +81,7 @@ class MeanMachine(LocalMachine):
 class MeanStage(Stage):
     settings = Means
 
-    def cost(self, n, _, recipe, outputs):
+    def cost(self, n, _p, recipe, outputs, _merged):
         return Cost(flops=10.0 * n, model_bytes=8 * recipe.settings(Means).bins * (outputs + 1))
 
     def prepare(self, *_):

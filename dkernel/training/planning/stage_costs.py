@@ -104,7 +104,8 @@ def _list_phases(costs: Mapping[str, Cost], rows: RowMemory, machine: Machine) -
         worker, beside = count_task_bytes(cost, machine)
         worker += cost.row_bytes * rows.n // workers + reads * machine.worker_threads * rows.reading_bytes
         client = remaining + cost.client_bytes + beside + results * cost.result_bytes
-        units, more = reads * rows.ahead, cost.kept_bytes * rows.n // workers
-        yield Peaks(worker + units, worker + max(units, source_bytes) + more, client)
+        more = cost.kept_bytes * rows.n // workers
+        kept = max(reads * rows.kept_ahead, source_bytes)
+        yield Peaks(worker + reads * rows.ahead, worker + kept + more, client)
         yield Peaks(0, source_bytes, remaining + cost.alone_bytes)
         remaining += cost.left_bytes
