@@ -111,6 +111,17 @@ def test_support_vectors_of_scaled_rows_and_copies_are_the_rows():
     assert not hasattr(machine, "support_")
 
 
+@pytest.mark.parametrize("p", [3, 150])  # the metric of more columns than a walk of components takes
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_with_a_learned_metric_every_landmark_is_a_row(p, dtype):
+    X = np.random.default_rng(1).normal(size=(400, p)).astype(dtype)
+    machine = KernelRegressor("gaussian", metric="full", alpha=1e-3, n_components=400, solver="exact")
+    machine.fit(X, X[:, 0])
+    assert len(machine.support_) > 300
+    one = machine.predict(X[7:8])
+    assert one.tobytes() == machine.predict(X)[7:8].tobytes()
+
+
 def test_attributes_are_not_there_before_a_fit():
     unfitted = KernelRegressor()
     for name in ("kernel_", "alpha_", "n_iter_", "feature_weights_", "norm_"):

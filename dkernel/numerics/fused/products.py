@@ -38,8 +38,11 @@ def pack_panels(block: NDArray[Any]) -> NDArray[Any] | None:
     True
     """
     k, width = block.shape
-    if width == 0 or width % PANEL or not supports_products(k, block.dtype):
-        return None
+    return None if width == 0 or width % PANEL or not supports_products(k, block.dtype) else _lay_panels(block)
+
+
+def _lay_panels(block: NDArray[Any]) -> NDArray[Any]:
+    k, width = block.shape
     panels = aligned_empty((width // PANEL, k, PANEL), block.dtype)
     panels[...] = block.reshape(k, width // PANEL, PANEL).transpose(1, 0, 2)
     return panels
@@ -81,7 +84,9 @@ _wide_product_walks = compile_walks(_PRODUCT_SIGNATURE.replace("float32", "float
 
 
 def products(rows: NDArray[Any], block: NDArray[Any]) -> NDArray[Any]:
-    """rows @ block: of few columns a row has the same bits wherever it stands, which not every library gives.
+    """rows @ block: a row has the same bits wherever it stands, which not every library gives.
+
+    On a processor without such vectors it is the library's product.
 
     Parameters
     ----------
@@ -89,14 +94,13 @@ def products(rows: NDArray[Any], block: NDArray[Any]) -> NDArray[Any]:
     block : (k, width), of the type of the rows
     """
     (n, k), width = rows.shape, block.shape[1]
+    if not width or registers() is None:
+        return np.asarray(rows @ block)
     wide = np.zeros((k, -(-width // PANEL) * PANEL), rows.dtype)
     wide[:, :width] = block
-    panels = pack_panels(wide)
-    if panels is None:
-        return np.asarray(rows @ block)
     strips = in_strips(rows)
     out = np.empty((1, len(strips), wide.shape[1]), rows.dtype)
-    (product_walks if rows.dtype == np.float32 else _wide_product_walks)["identity"](strips, panels, out)
+    (product_walks if rows.dtype == np.float32 else _wide_product_walks)["identity"](strips, _lay_panels(wide), out)
     return np.ascontiguousarray(out[0, :n, :width])
 
 

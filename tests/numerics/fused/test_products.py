@@ -65,8 +65,10 @@ def test_products_of_any_size_are_those_of_numpy(n, k, width):
 
 
 @needs_vectors
-def test_a_product_of_a_row_has_the_same_bits_anywhere():
-    A, B = operands(28, 28, rows=300)
+@pytest.mark.parametrize("k", [28, 129, 500])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_product_of_a_row_has_the_same_bits_anywhere(k, dtype):
+    A, B = (each.astype(dtype) for each in operands(k, k, rows=300))
     whole = products.products(A, B)
     for i in (0, 1, 130, 299):
         assert products.products(A[i : i + 1], B).tobytes() == whole[i : i + 1].tobytes()
