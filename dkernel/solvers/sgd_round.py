@@ -60,7 +60,7 @@ class SGDState:
     sums : for each of WINDOWS the sum of its iterates so far
     done : rounds of this pass so far
     moved : move of the last round if a head has momentum, else None
-    usual : length of the gradient of each head, (heads,); None before the first round
+    usual : length of the gradient of each head, (heads,), the least so far in a stream; None before the first round
     """
 
     v: F64
@@ -79,9 +79,9 @@ class PSGD(AlphaPath):
         return SGDState(v, {name: np.zeros_like(v) for name in WINDOWS})
 
     @staticmethod
-    def at_rest(v: F64) -> SGDState:
-        """The state before a round that follows no other one: no momentum, no usual length, no means."""
-        return SGDState(v, {})
+    def at_rest(v: F64, usual: F64 | None = None) -> SGDState:
+        """The state before a round of a stream: no momentum and no means."""
+        return SGDState(v, {}, usual=usual)
 
     def advance(
         self,
@@ -124,7 +124,8 @@ class PSGD(AlphaPath):
         v = state.v - clip * moves
         if state.moved is not None:
             v += momentum * state.moved
-        usual = usual + (clip * lengths - usual) / LENGTH_ROUNDS
+        change = (clip * lengths - usual) / LENGTH_ROUNDS
+        usual = usual + (change if state.sums else np.minimum(change, 0.0))  # a stream, which none judges, could rise
         done = state.done + 1
         sums = {
             name: total + v if done > rounds - self.count_rounds(name, rounds) else total

@@ -52,6 +52,7 @@ class Stream:
     counts : sum of the weights of the rows of each class so far
     older, newer : sums of iterates, with the numbers of iterates; `newer` begins at a power of two of rounds
     history : number of rows of each round, and their loss before the round learned from them
+    usual : see `SGDState`
     """
 
     model: Model
@@ -63,6 +64,7 @@ class Stream:
     older: tuple[F64, int]
     newer: tuple[F64, int]
     history: tuple[dict[str, float], ...] = ()
+    usual: F64 | None = None
 
 
 def start_stream(model: Model, block: Block, counts: Mapping[Any, float], rows: int, executor: Executor) -> Stream:
@@ -91,7 +93,7 @@ def update_stream(state: Stream, block: Block, counts: Mapping[Any, float], exec
     key = f"dkernel-stream-{_digest(block)}-{state.rows}-{hashlib.sha256(state.v.tobytes()).hexdigest()[:16]}"
     coordinates = model.map.coordinates()
     rows = select_rows(block, stream(seed, "stream", state.rows).permutation(len(block.X)))
-    v, older, newer, history = state.v, state.older, state.newer, list(state.history)
+    v, older, newer, history, usual = state.v, state.older, state.newer, list(state.history), state.usual
     pieces, of_round = cut_rows(len(rows.X), TILE_ROWS), ROUND // TILE_ROWS
     learned = SGDHeads(objective, coordinates, [state.solver])
     with (
@@ -101,8 +103,8 @@ def update_stream(state: Stream, block: Block, counts: Mapping[Any, float], exec
     ):
         for first in range(0, len(pieces), of_round):
             some = pieces[first : first + of_round]
-            (after,), (total,) = sgd.round([PSGD.at_rest(v)], some, f"{first}", 1)
-            v = after.v
+            (after,), (total,) = sgd.round([PSGD.at_rest(v, usual)], some, f"{first}", 1)
+            v, usual = after.v, after.usual
             newer = (newer[0] + v, newer[1] + 1)
             if newer[1] >= older[1]:
                 older, newer = newer, (np.zeros_like(v), 0)
@@ -117,7 +119,7 @@ def update_stream(state: Stream, block: Block, counts: Mapping[Any, float], exec
             facts={**model.facts, "rows": n},
             variance=None,
         ).with_labels(block)
-    return Stream(model, objective, state.solver, counts, n, v, older, newer, tuple(history))
+    return Stream(model, objective, state.solver, counts, n, v, older, newer, tuple(history), usual)
 
 
 def constant_model(

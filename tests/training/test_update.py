@@ -241,6 +241,24 @@ def test_a_table_without_a_local_stage_learns_by_rounds():
         machine.partial_fit(table(NEW[0][:10]), NEW[1][:10])
 
 
+@pytest.mark.parametrize("features", ["fourier", "nystrom"])
+def test_far_rows_of_mixed_labels_keep_the_model(features):
+    def rows(n, seed):
+        rng = np.random.default_rng(seed)
+        X, far = rng.normal(size=(n, 4)).astype(np.float32), rng.random(n) < 0.003
+        X[:, 2:] = 0
+        X[far, 2 + rng.integers(0, 2, far.sum())] = 30
+        return X, np.where(far, rng.random(n) < 0.5, X[:, 0] + np.sin(3 * X[:, 1]) > 0)
+
+    settings = GLOBAL | {"n_components": 128, "gamma": 0.1, "alpha": 1e-9, "local": "none"}
+    machine = KernelClassifier(**settings, features=features, loss="squared_hinge").fit(*rows(20_000, 0))
+    X, y = rows(20_000, 2)
+    before, size = machine.score(X, y), np.abs(machine.decision_function(X)).max()
+    machine.partial_fit(*rows(100_000, 1))
+    assert machine.score(X, y) > before - 0.02
+    assert np.abs(machine.decision_function(X)).max() < 5 * size
+
+
 def test_a_model_whose_local_stage_was_not_kept_learns_too():
     machine = KernelRegressor(local="none", **GLOBAL).fit(*OLD).set_params(**STAGES["cells"])
     assert machine.partial_fit(*NEW).model_.facts["rows"] == 4500

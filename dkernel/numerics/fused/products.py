@@ -42,9 +42,8 @@ def pack_panels(block: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def _lay_panels(block: NDArray[Any]) -> NDArray[Any]:
-    k, width = block.shape
-    panels = aligned_empty((width // PANEL, k, PANEL), block.dtype)
-    panels[...] = block.reshape(k, width // PANEL, PANEL).transpose(1, 0, 2)
+    panels = aligned_empty((block.shape[1] // PANEL, len(block), PANEL), block.dtype)
+    panels[...] = block.reshape(len(block), -1, PANEL).transpose(1, 0, 2)
     return panels
 
 
@@ -84,9 +83,7 @@ _wide_product_walks = compile_walks(_PRODUCT_SIGNATURE.replace("float32", "float
 
 
 def products(rows: NDArray[Any], block: NDArray[Any]) -> NDArray[Any]:
-    """rows @ block: a row has the same bits wherever it stands, which not every library gives.
-
-    On a processor without such vectors it is the library's product.
+    """rows @ block: with vectors a row has the same bits wherever it stands, which not every library gives.
 
     Parameters
     ----------
