@@ -143,8 +143,7 @@ class Scaling:
                 f"scale={kind!r} shifts the columns, and sparse rows of {len(largest):,} columns would become dense. "
                 f"Use scale={' or '.join(map(repr, SPARSE))}, or 'auto', which chooses of these."
             )
-        factor = np.ones(1) if kind == "none" else _reciprocals(largest.astype(np.float64))
-        return cls(kind, np.zeros(1), factor)
+        return cls(kind, np.zeros(1), np.ones(1) if kind == "none" else _reciprocals(largest.astype(np.float64)))
 
     def apply(self, X: NDArray, dtype: str = "float32") -> NDArray[np.floating]:
         """The scaled block, C-contiguous (rows, p) of `dtype`; the difference is taken in the dtype of X.
@@ -214,5 +213,6 @@ def _compute_moments(z: NDArray[np.float64], weight: NDArray[np.float64] | None)
 
 
 def _reciprocals(largest: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 over each, and 1 for a column of zeros."""
-    return 1.0 / np.where(largest > 0, largest, 1.0)
+    """1 over each, and 1 for a column of zeros, in its place: sparse rows may have a hundred million columns."""
+    largest[~(largest > 0)] = 1.0
+    return np.divide(1.0, largest, out=largest)

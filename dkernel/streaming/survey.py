@@ -36,12 +36,15 @@ COMPILED_ROWS = 2**17  # rows that are worth a compiled function
 def survey_cost(source: Source, sample: int) -> Cost:
     """Cost of the survey, and of the rows of its sample, which the workers and the client keep until the end."""
     sampled = sample * loaded_row_bytes(source)
+    largest = 4 * source.n_in if source.sparse else 0  # of each column; the client makes two factors in float64 of it
     return Cost(
         "survey",
         SURVEY_FLOPS * source.n_rows * source.n_terms,
         readings=1,
+        task_bytes=2 * largest,
+        result_bytes=largest,
         throughout_bytes=sampled,
-        client_throughout_bytes=3 * sampled,
+        client_throughout_bytes=3 * sampled + 5 * largest,
         checkpoint_bytes=2 * sampled,
     )
 

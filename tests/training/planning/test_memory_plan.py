@@ -2,16 +2,18 @@
 
 import json
 import re
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import MemoryBudgetError
 from dkernel.model.recipe import Recipe
-from dkernel.streaming.cost import CLIENT_BASE, WORKER_BASE
+from dkernel.streaming.cost import CLIENT_BASE, THREADS_BASE, WORKER_BASE
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.training.fit import plan, train
 from dkernel.training.local_stages import LOCAL_STAGES
@@ -62,6 +64,20 @@ def test_with_nothing_given_a_plan_of_any_rows_is_that_of_the_first_page(n):
     if n >= 10**7:
         assert not away.keeps_rows
         assert sum(away.costs[name].readings for name in GLOBAL_STAGES) <= 3
+
+
+def test_columns_far_above_what_is_stored_are_in_the_plan():
+    X, width = sp.random(400, 1000, density=0.02, format="csr", random_state=0), 2**23
+    y = np.asarray(X[:, :500].sum(axis=1)).ravel() > np.median(np.asarray(X.sum(axis=1))) / 2
+    source = from_arrays(sp.csr_matrix((X.data, X.indices, X.indptr), (400, width)), y)
+    recipe = Recipe(kernel="gaussian", n_components=64, local="none")
+    planned = Plan.of(source, recipe, SerialExecutor().describe())
+    with SerialExecutor() as executor:
+        tracemalloc.start()
+        train(source, recipe, executor)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert 16 * width < peak <= planned.here_bytes - THREADS_BASE
 
 
 @pytest.mark.parametrize("n", [10**7, 10**8])
