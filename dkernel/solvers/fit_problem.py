@@ -23,7 +23,7 @@ from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.kept_block import KeptBlock
-from dkernel.streaming.schedule import RowSlice, Schedule, cut_pieces
+from dkernel.streaming.schedule import Partition, Schedule, cut_pieces, join_rounds
 from dkernel.streaming.stored_rows import DiskFolder
 
 Callback = Callable[[dict[str, Any]], Any]
@@ -161,8 +161,8 @@ class FitProblem(SampledObjective):
     order: str = ""
 
     @property
-    def pieces(self) -> Sequence[RowSlice]:
+    def pieces(self) -> Partition:
         """All pieces of the source."""
         if self.schedules:
-            return tuple(piece for pieces in self.schedules[0] for piece in pieces)
+            return join_rounds(self.schedules[0])
         return cut_pieces([unit.rows for unit in self.reader.source.units])

@@ -16,7 +16,7 @@ from dkernel.solvers.fit_problem import FitProblem
 from dkernel.solvers.objective import GradientSum, LossSums
 from dkernel.solvers.sgd_round import SGD, SGDHeads, SGDState
 from dkernel.solvers.sizes import Sizes
-from dkernel.streaming.schedule import RowSlice
+from dkernel.streaming.schedule import join_rounds
 
 WORSE_PASS = 1.05  # a pass whose best candidate is worse than its start by this much is undone
 WINDOW = "average"  # without a holdout this mean of the iterates is returned
@@ -166,13 +166,13 @@ class PSGDSolver(Solver[PassState]):
     def _round(self, state: PassState) -> Callable[[], Any]:
         rounds, i = self.problem.schedules[state.epoch], state.done
         last = i + 1 == len(rounds)
-        following: Sequence[RowSlice] = () if last else self.problem.reader.pieces_ahead(rounds, i)
+        following = None if last else self.problem.reader.pieces_ahead(rounds, i)
         if last and state.epoch + 1 < len(self.problem.schedules):
             following = self.problem.schedules[state.epoch + 1][0]
         turn = f"{state.epoch + 1}/{len(self.problem.schedules)}"
         self.show(
             f"pass {turn}",
-            lambda: sum(p.n for k in range(i, len(rounds)) for p in rounds[k]),
+            lambda: int(join_rounds(rounds[i:]).rows().sum()),
             state.name,
             **{"pass": turn},
         )
@@ -186,7 +186,7 @@ class PSGDSolver(Solver[PassState]):
         rounds, i, (sgd,), (total,) = self.problem.schedules[state.epoch], state.done, after, totals
         figures = {"loss": float(total.loss[0] / max(total.weight, 1e-300))}
         figures |= self.objective.targets.merit(float(total.right[0]), total.n)
-        self.progress.advance(sum(piece.n for piece in rounds[i]), round=f"{i + 1}/{len(rounds)}", **figures)
+        self.progress.advance(int(rounds[i].rows().sum()), round=f"{i + 1}/{len(rounds)}", **figures)
         line = {"pass": state.epoch + 1, "round": i + 1, "rows": total.n, **figures}
         state = replace(state, sgd=sgd)
         # Callbacks see the holdout's loss after a few rounds.

@@ -27,6 +27,7 @@ Mikolov and Bengio 2013, in the norm of P).
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ from dkernel.solvers.preconditioner import Preconditioner
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.kept_block import KeptBlock
 from dkernel.streaming.reduction import StatisticTuple
-from dkernel.streaming.schedule import RowSlice
+from dkernel.streaming.schedule import Partition
 
 WINDOWS: Mapping[str, float] = {"average": 0.5, "tail": 0.125}
 """Name -> share of a pass, at its end, whose iterates are averaged."""
@@ -225,11 +226,11 @@ class SGD:
     def round(
         self,
         states: Sequence[SGDState],
-        pieces: Sequence[RowSlice],
+        pieces: Any,
         name: str,
         rounds: int,
         factor: float = 1.0,
-        following: Sequence[RowSlice] = (),
+        following: Partition | None = None,
     ) -> tuple[list[SGDState], list[GradientSum]]:
         """Make one round: the states after it, and the sums of each objective.
 

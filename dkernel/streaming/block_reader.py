@@ -1,7 +1,6 @@
 """Reads the units of a source into the workers' memory, a bounded number of them before they are needed."""
 
 import warnings
-from array import array
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -21,7 +20,16 @@ from dkernel.streaming.progress import Progress
 from dkernel.streaming.read_groups import MOST_BYTES, call_each, group_units, make_packed_task, make_read_task
 from dkernel.streaming.reduction import R, S, Statistic, merge_levels
 from dkernel.streaming.row_memory import loaded_row_bytes, packed_groups
-from dkernel.streaming.schedule import RowSlice, bundle_size, cut_pieces
+from dkernel.streaming.schedule import (
+    ChunkCut,
+    ChunkPieces,
+    Partition,
+    RowRange,
+    Schedule,
+    bundle_size,
+    cut_pieces,
+    join_rounds,
+)
 from dkernel.streaming.shares import (
     MOST_UNEVEN,
     Node,
@@ -64,10 +72,10 @@ class BlockReader:
     def reduce(
         self,
         statistic: Statistic[S, R],
-        pieces: Sequence[RowSlice],
+        pieces: Partition,
         key: str,
         *,
-        following: Sequence[RowSlice] = (),
+        following: Partition | None = None,
         handle: Handle | None = None,
         broadcast: Handle | None = None,
     ) -> R:
@@ -77,18 +85,16 @@ class BlockReader:
         summed by windows of units, each while the next window is read. Units that are not needed again come first, to
         make room, and among them those that are loaded.
         """
-        positions = {chunk: i for i, chunk in enumerate(dict.fromkeys(piece.chunk for piece in pieces))}
-        later = Counter(piece.range.unit for piece in following)
-        windows = self._windows(pieces, later)
+        by_unit: dict[int, dict[int, ChunkPieces]] = {}
+        for position, chunk in enumerate(pieces.chunks()):
+            by_unit.setdefault(chunk.cut.unit, {})[position] = chunk
+        later = following.units() if following else {}
+        windows = self._windows(by_unit, later)
         # Units with the most pieces in the next round come first: they are not needed after it.
         new = sorted(set(later).difference(*windows, self._loaded), key=lambda unit: (-later[unit], unit))
 
-        def inside(window: Sequence[int]) -> dict[int, list[RowSlice]]:
-            there, by_chunk = set(window), dict[int, list[RowSlice]]()
-            for piece in pieces:
-                if piece.range.unit in there:
-                    by_chunk.setdefault(positions[piece.chunk], []).append(piece)
-            return by_chunk
+        def inside(window: Sequence[int]) -> dict[int, ChunkPieces]:
+            return dict(sorted(chain.from_iterable(by_unit[unit].items() for unit in window)))
 
         sums: dict[Node, S] = {}
         for _, some in self._sums(
@@ -97,19 +103,21 @@ class BlockReader:
             sums |= some
         return statistic.finish(merge_levels(((node.level, sums[node]) for node in sorted(sums)), statistic.merge))
 
-    def pieces_ahead(self, rounds: Sequence[Sequence[RowSlice]], i: int) -> list[RowSlice]:
+    def pieces_ahead(self, rounds: Schedule, i: int) -> Partition:
         """Return the pieces of round i + 1, and of later rounds up to the first with new units, if these have room.
 
         So the next bundle is read during all rounds of this bundle, and not during the last round alone.
         """
-        now, pieces = set(_units(rounds[i])), list(rounds[i + 1])
-        if len(self._loaded) == len(self.source.units):  # nothing is left to read
-            return pieces
-        for k in range(i + 2, min(i + ROUNDS_AHEAD, len(rounds))):
-            if len(now) > self._window or not now.issuperset(_units(pieces)):
-                break
-            pieces += rounds[k]  # no slice: a round's pieces are made when it is asked for
-        return pieces
+        last = i + 1
+        if len(self._loaded) < len(self.source.units):  # something is left to read
+            now = rounds[i].units().keys()
+            while (
+                last + 1 < min(i + ROUNDS_AHEAD, len(rounds))
+                and len(now) <= self._window
+                and rounds[last].units().keys() <= now
+            ):
+                last += 1
+        return join_rounds(rounds[i + 1 : last + 1])
 
     @cached_property
     def _homes(self) -> dict[int, str | None]:
@@ -155,14 +163,14 @@ class BlockReader:
         bundle = bundle_size([unit.rows for unit in self.source.units], loaded_row_bytes(self.source))
         return max(bundle, 2 * self.executor.slots)
 
-    def _windows(self, pieces: Sequence[RowSlice], later: Container[int]) -> list[list[int]]:
-        return self.windows(sorted(_units(pieces), key=lambda unit: (unit in later, unit not in self._loaded)))
+    def _windows(self, units: Iterable[int], later: Container[int]) -> list[list[int]]:
+        return self.windows(sorted(units, key=lambda unit: (unit in later, unit not in self._loaded)))
 
     def _sums(
         self,
         statistic: Statistic[S, Any],
         windows: Sequence[Sequence[int]],
-        inside: Callable[[Sequence[int]], Mapping[int, list[RowSlice]]],
+        inside: Callable[[Sequence[int]], Mapping[int, ChunkPieces]],
         key: str,
         handle: Handle | None,
         broadcast: Handle | None,
@@ -179,12 +187,11 @@ class BlockReader:
 
         def calls(window: Sequence[int]) -> list[Call]:
             chunks = inside(window)
-            workers = self.executor.find_workers([self._handle(mine[0].range.unit) for mine in chunks.values()])
-            blocks = {chunk: self.block(mine[0]) for chunk, mine in chunks.items()}
-            items = {chunk: [(blocks[chunk], piece) for piece in mine] for chunk, mine in chunks.items()}
+            workers = self.executor.find_workers([self._handle(mine.cut.unit) for mine in chunks.values()])
+            blocks = {chunk: self.block(mine.cut) for chunk, mine in chunks.items()}
             by_chunk = dict(zip(chunks, workers, strict=True))
             stay = self.rows_stay(sum(map(len, chunks.values())))
-            return make_calls(handle or statistic, broadcast, items, key, self.executor, by_chunk, stay)
+            return make_calls(handle or statistic, broadcast, chunks, blocks, key, self.executor, by_chunk, stay)
 
         results = self.visit(windows, calls, following=following, needed=needed)
         for window, values in zip(windows, results, strict=True):
@@ -193,7 +200,7 @@ class BlockReader:
     def fold(
         self,
         statistic: Statistic[S, R],
-        pieces: Sequence[RowSlice],
+        pieces: Partition,
         key: str,
         progress: Any,
         *,
@@ -212,20 +219,15 @@ class BlockReader:
         broadcast : handle of what `step` gets beside the piece
         journal, name : journal that stores the sums of each part, and name of the stage that the parts belong to
         """
-        inside: dict[int, array[int]] = {}  # numbers, since all pieces at one time would take much memory
-        for number, piece in enumerate(pieces):
-            inside.setdefault(piece.range.unit, array("q")).append(number)
+        inside = pieces.by_unit()
         # Without a journal no part is kept apart from the sum, since the sums of a task may be large.
         share = 0.0 if journal is None else max(1 / JOURNAL_PARTS, PART_BYTES / self.source.nbytes)
         parts = JournaledSum(statistic.merge, journal or Journal(), name, share * len(inside))
         units = list(chain.from_iterable(self._by_group(inside)))[parts.units :]
         windows = self._windows_of_groups(units)
 
-        def blocks(window: Sequence[int]) -> dict[int, list[RowSlice]]:
-            by_block: dict[tuple[int, int], list[RowSlice]] = {}
-            for piece in (pieces[number] for unit in window for number in inside[unit]):
-                by_block.setdefault((piece.range.unit, piece.range.block), []).append(piece)
-            return {parts.blocks + i: mine for i, mine in enumerate(by_block.values())}
+        def blocks(window: Sequence[int]) -> dict[int, ChunkPieces]:
+            return dict(enumerate(chain.from_iterable(inside[unit] for unit in window), parts.blocks))
 
         with parts:
             for window, sums in self._sums(statistic, windows, blocks, key, handle, broadcast):
@@ -370,9 +372,9 @@ class BlockReader:
         self._loaded.update(ahead)
         return results
 
-    def block(self, piece: RowSlice) -> Handle:
-        """The handle of the block that has a piece; its unit must have been read."""
-        return Item(self._handle(piece.range.unit), (piece.range.block,))
+    def block(self, place: RowRange | ChunkCut) -> Handle:
+        """The handle of the block of some rows; its unit must have been read."""
+        return Item(self._handle(place.unit), (place.block,))
 
     def _handle(self, unit: int) -> Handle:
         """The handle of the blocks of a unit that is loaded."""
@@ -389,10 +391,6 @@ class BlockReader:
     def close(self) -> None:
         """Forget everything."""
         self._forget(list(self._loaded))
-
-
-def _units(pieces: Sequence[RowSlice]) -> list[int]:
-    return list(dict.fromkeys(piece.range.unit for piece in pieces))
 
 
 def read_once(

@@ -37,13 +37,12 @@ class KeptBlock(AbstractContextManager["KeptBlock"]):
         pieces: Sequence[RowSlice],
         key: str,
         *,
-        following: Sequence[RowSlice] = (),  # noqa: ARG002 - there is nothing to read ahead
+        following: Any = None,  # noqa: ARG002 - there is nothing to read ahead
         handle: Handle | None = None,
         broadcast: Handle | None = None,
     ) -> R:
         """Compute the statistic of these pieces; see `BlockReader.reduce`."""
-        items = [(self._handle, piece) for piece in pieces]
-        return reduce(self.executor, statistic, items, key, handle=handle, broadcast=broadcast)
+        return reduce(self.executor, statistic, self._handle, pieces, key, handle=handle, broadcast=broadcast)
 
     def fold(self, statistic: Statistic[S, R], name: str, value: Any = None, size: int = PIECE_ROWS) -> R:
         """Compute the statistic of all rows.

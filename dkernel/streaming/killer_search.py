@@ -63,7 +63,7 @@ class KillerSearch:
             if not key.startswith(call.key):
                 continue
             if call.function is sum_nodes:
-                units += [piece.range.unit for _, lists in call.args[-1] for some in lists for _, piece in some]
+                units += [pieces[0].range.unit for _, lists in call.args[-1] for _, pieces in lists]
             else:
                 units += sorted(loaded[item[0]] for item in call.args[-1] if item[0] in loaded)
         return [part for unit in units for part in self._parts_in((unit,))]

@@ -128,7 +128,7 @@ class RepeatedReading(AbstractContextManager["RepeatedReading"]):
         for piece in pieces:
             block = piece.range.unit, piece.range.block
             if block not in blocks:
-                blocks[block] = len(blocks), self.reader.block(piece)
+                blocks[block] = len(blocks), self.reader.block(piece.range)
             numbered.append((blocks[block][0], piece))
         of_blocks = [of_block for _, of_block in blocks.values()]
         return Call(f"{key}-{len(pieces)}", add_up, (handle, broadcast, of_blocks, numbered), at)

@@ -6,11 +6,11 @@ than memory is read once a pass; "interleaved" is for data that are sorted, and 
 chunk, that is every step-th row of it.
 """
 
-from bisect import bisect_right
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import overload
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,12 @@ from dkernel.numerics.random_streams import stream
 from dkernel.numerics.tiling import PIECE_ROWS
 
 Numbers = NDArray[np.int64]
-Schedule = Sequence[tuple["RowSlice", ...]]
+Schedule = Sequence["Partition"]
 """The pieces of each round of a pass, in the order of their numbers."""
 
 LEAST_PIECE_ROWS = 64  # a quarter of a tile: smaller pieces would be mostly padding
 SMALL_BYTES = 256 * 2**20  # bytes of a source whose units can all be held at one time
 LEAST_UNITS = 4  # units that are mixed at least, so that a round has rows of several workers
-TURNS = 4  # rounds whose pieces are kept at one time
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,87 +69,148 @@ class RowSlice:
         return cls(0, RowRange(0, 0, 0, n), n, 0)
 
 
+class ChunkCut(NamedTuple):
+    """A chunk, and how it is cut.
+
+    Parameters
+    ----------
+    unit, block, n : the block that is the chunk, and its rows
+    parts : number of pieces; a chunk with fewer rows has one piece for each row
+    first, number, chunk : global number of its first row, number of its first piece, and its own number
+    strided : a piece takes rows of the chunk at equal steps in place of neighbours
+    stored : the rows are stored piece after piece
+    """
+
+    unit: int
+    block: int
+    n: int
+    parts: int
+    first: int
+    number: int
+    chunk: int
+    strided: bool
+    stored: bool = False
+
+    def piece(self, k: int) -> RowSlice:
+        """Piece k of the chunk."""
+        n, parts = self.n, self.parts
+        start, stop, step = (k, n, parts) if self.strided else (n * k // parts, n * (k + 1) // parts, 1)
+        rows = len(range(start, stop, step))
+        place = RowRange(self.unit, self.block, start, stop, step)
+        if self.stored:
+            before = k * (n // parts) + min(k, n % parts)
+            place = RowRange(self.unit, self.block, before, before + rows)
+        return RowSlice(self.number + k, place, rows, self.first + start, step, self.chunk)
+
+
+class ChunkPieces(Sequence[RowSlice]):
+    """Pieces of a chunk by their numbers in it: each is made when it is asked for, and only the numbers are sent."""
+
+    __slots__ = ("cut", "numbers")
+
+    def __init__(self, cut: ChunkCut, numbers: range | Numbers | bytes) -> None:
+        self.cut, self.numbers = cut, np.frombuffer(numbers, "<u4") if isinstance(numbers, bytes) else numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, i: Any) -> Any:
+        return ChunkPieces(self.cut, self.numbers[i]) if isinstance(i, slice) else self.cut.piece(int(self.numbers[i]))
+
+    def __reduce__(self) -> Any:
+        numbers = self.numbers if isinstance(self.numbers, range) else self.numbers.astype("<u4").tobytes()
+        return ChunkPieces, (self.cut, numbers)
+
+    def rows(self) -> Numbers:
+        """Rows of each piece."""
+        k, n, parts = _as_array(self.numbers), self.cut.n, self.cut.parts
+        return (n - k + parts - 1) // parts if self.cut.strided else n * (k + 1) // parts - n * k // parts
+
+
 class Partition(Sequence[RowSlice]):
-    """The pieces of a source by their numbers; each is made when it is asked for.
+    """Pieces of a source by their numbers, all of them or some; each is made when it is asked for.
 
     A hundred million rows are some fifty thousand pieces, which would take 15 MB: the memory of the client may not grow
-    with the rows.
+    with the rows, nor its work.
 
     Parameters
     ----------
     units : rows of the chunks of each unit
-    parts : number of pieces of each chunk; a chunk with fewer rows has one piece for each row
-    strided : a piece takes rows of its chunk at equal steps in place of neighbours
+    parts, strided : number of pieces of each chunk, and what they are: see `ChunkCut`
     """
 
     def __init__(self, units: Sequence[Sequence[int]], parts: Sequence[int], strided: bool) -> None:
-        self._chunks = [(unit, block, n) for unit, rows in enumerate(units) for block, n in enumerate(rows)]
-        self._parts, self._strided = list(parts), strided
-        ends = [0, *accumulate(n for _, _, n in self._chunks)]
-        self._firsts = ends[:-1]
-        counts = (min(n, k) for (_, _, n), k in zip(self._chunks, parts, strict=True))
-        self._numbers = [0, *accumulate(counts)]
+        chunks = [(unit, block, n) for unit, rows in enumerate(units) for block, n in enumerate(rows)]
+        counts = [min(n, k) for (_, _, n), k in zip(chunks, parts, strict=True)]
+        firsts, bounds = accumulate((n for _, _, n in chunks), initial=0), [0, *accumulate(counts)]
+        places = enumerate(zip(chunks, parts, firsts, bounds, strict=False))
+        self._cuts = [ChunkCut(*at, k, first, number, i, strided) for i, (at, k, first, number) in places]
+        self._bounds = np.array(bounds)
+        self.numbers: range | Numbers = range(bounds[-1])
+
+    def part(self, numbers: range | Numbers) -> "Partition":
+        """The pieces with these numbers, in their order."""
+        part = copy(self)
+        part.numbers = numbers
+        return part
+
+    def stored(self) -> "Partition":
+        """The same pieces of a source whose rows are stored piece after piece."""
+        stored = copy(self)
+        stored._cuts = [cut._replace(stored=True) for cut in self._cuts]
+        return stored
 
     def __len__(self) -> int:
-        return self._numbers[-1]
+        return len(self.numbers)
 
-    @overload
-    def __getitem__(self, number: int) -> RowSlice: ...
-    @overload
-    def __getitem__(self, number: slice) -> tuple[RowSlice, ...]: ...
-    def __getitem__(self, number: int | slice) -> RowSlice | tuple[RowSlice, ...]:
-        if isinstance(number, slice):
-            return tuple(self[i] for i in range(*number.indices(len(self))))
-        if not -len(self) <= number < len(self):
-            raise IndexError(number)
-        number %= len(self)
-        chunk = bisect_right(self._numbers, number) - 1
-        (unit, block, n), parts, k = self._chunks[chunk], self._parts[chunk], number - self._numbers[chunk]
-        start, stop, step = (k, n, parts) if self._strided else (n * k // parts, n * (k + 1) // parts, 1)
-        rows = RowRange(unit, block, start, stop, step)
-        return RowSlice(number, rows, len(range(start, stop, step)), self._firsts[chunk] + start, step, chunk)
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return self.part(_as_array(self.numbers)[i])
+        number = int(self.numbers[i])
+        cut = self._cuts[int(self._chunk_of(np.array(number)))]
+        return cut.piece(number - cut.number)
 
-    def by_chunk(self) -> list[tuple[int, Numbers]]:
-        """Unit of each chunk, and numbers of its pieces."""
-        pairs = zip(self._chunks, self._numbers[:-1], self._numbers[1:], strict=True)
-        return [(unit, np.arange(first, last)) for (unit, _, _), first, last in pairs]
+    def _chunk_of(self, numbers: Numbers) -> Numbers:
+        return np.searchsorted(self._bounds, numbers, side="right") - 1
+
+    def chunks(self) -> list[ChunkPieces]:
+        """The pieces of each chunk that has some, in the order of the chunks' first pieces."""
+        if isinstance(self.numbers, range):
+            counts = np.diff(self._bounds).tolist()
+            return [ChunkPieces(cut, range(count)) for cut, count in zip(self._cuts, counts, strict=True) if count]
+        _, firsts, inverse = np.unique(self._chunk_of(self.numbers), return_index=True, return_inverse=True)
+        order = np.argsort(firsts[inverse], kind="stable")
+        chunks = []
+        for numbers in np.split(self.numbers[order], np.flatnonzero(np.diff(firsts[inverse][order])) + 1):
+            cut = self._cuts[int(self._chunk_of(numbers[0]))]
+            first, last = (int(number) - cut.number for number in (numbers[0], numbers[-1]))
+            neighbours = last - first == len(numbers) - 1 and bool((np.diff(numbers) == 1).all())
+            chunks.append(ChunkPieces(cut, range(first, last + 1) if neighbours else numbers - cut.number))
+        return chunks
+
+    def by_unit(self) -> dict[int, list[ChunkPieces]]:
+        """Unit -> its chunks that have pieces."""
+        units: dict[int, list[ChunkPieces]] = {}
+        for pieces in self.chunks():
+            units.setdefault(pieces.cut.unit, []).append(pieces)
+        return units
+
+    def units(self) -> dict[int, int]:
+        """Unit -> number of its pieces."""
+        return {unit: sum(map(len, chunks)) for unit, chunks in self.by_unit().items()}
 
     def rows(self) -> Numbers:
-        """Rows of each piece."""
-        counts = np.diff(self._numbers)
-        k = np.arange(len(self)) - np.repeat(self._numbers[:-1], counts)
-        n, parts = np.repeat([n for _, _, n in self._chunks], counts), np.repeat(self._parts, counts)
-        return np.asarray((n - k + parts - 1) // parts if self._strided else n * (k + 1) // parts - n * k // parts)
+        """Rows of each piece, chunk by chunk."""
+        return np.concatenate([some.rows() for some in self.chunks()])
 
 
-class _Rounds(Schedule):
-    """The pieces of each round, made when they are asked for; those of the last few rounds are kept."""
+def _as_array(numbers: range | Numbers) -> Numbers:
+    return np.arange(numbers.start, numbers.stop) if isinstance(numbers, range) else numbers
 
-    def __init__(self, cut: Partition, turns: Sequence[Numbers]) -> None:
-        self._cut, self._turns = cut, [np.sort(numbers) for numbers in turns]
-        self._made: dict[int, tuple[RowSlice, ...]] = {}
 
-    def __len__(self) -> int:
-        return len(self._turns)
-
-    @overload
-    def __getitem__(self, i: int) -> tuple[RowSlice, ...]: ...
-    @overload
-    def __getitem__(self, i: slice) -> tuple[tuple[RowSlice, ...], ...]: ...
-    def __getitem__(self, i: int | slice) -> tuple[RowSlice, ...] | tuple[tuple[RowSlice, ...], ...]:
-        if isinstance(i, slice):
-            return tuple(self[k] for k in range(*i.indices(len(self))))
-        numbers = self._turns[i]
-        if i not in self._made:
-            while len(self._made) >= TURNS:
-                self._made.pop(next(iter(self._made)))
-            self._made[i] = tuple(self._cut[number] for number in numbers.tolist())
-        return self._made[i]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]
+def join_rounds(rounds: Schedule) -> Partition:
+    """The pieces of these rounds, one round after the other."""
+    return rounds[0].part(np.concatenate([_as_array(turn.numbers) for turn in rounds]))
 
 
 def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1, strided: bool = False) -> Partition:
@@ -201,9 +261,10 @@ def shuffle_order(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch:
     [2, 2]
     """
     cut = cut_pieces(units, rounds, strided=True)
-    by_unit: dict[int, Numbers] = {}
-    for unit, numbers in cut.by_chunk():
-        by_unit[unit] = np.concatenate([by_unit.get(unit, numbers[:0]), numbers])
+    by_unit = {
+        unit: np.concatenate([some.cut.number + _as_array(some.numbers) for some in chunks])
+        for unit, chunks in cut.by_unit().items()
+    }
     rng = stream(seed, "order", epoch)
     queue: list[Numbers] = []
     for mixed in _bundles(units, rng, bundle):
@@ -233,7 +294,7 @@ def _bundles(units: Sequence[Sequence[int]], rng: np.random.Generator, bundle: i
     return [order[start : start + bundle] for start in range(0, len(order), bundle)]
 
 
-def _deal(cut: Partition, queue: Numbers, rounds: int) -> _Rounds:
+def _deal(cut: Partition, queue: Numbers, rounds: int) -> Schedule:
     """Cut the queue into `rounds` rounds with nearly equal numbers of rows."""
     ends = np.cumsum(cut.rows()[queue])
     total, out, at = int(ends[-1]), [], 0
@@ -242,7 +303,7 @@ def _deal(cut: Partition, queue: Numbers, rounds: int) -> _Rounds:
         if stop > at:
             out.append(queue[at:stop])
             at = stop
-    return _Rounds(cut, out)
+    return [cut.part(np.sort(numbers)) for numbers in out]
 
 
 def interleave_order(units: Sequence[Sequence[int]], rounds: int) -> Schedule:
@@ -256,6 +317,6 @@ def interleave_order(units: Sequence[Sequence[int]], rounds: int) -> Schedule:
     """
     # The step is the same for a chunk with fewer rows than rounds; some rounds have no row of it.
     cut = Partition(units, [rounds * -(-n // (rounds * PIECE_ROWS)) for rows in units for n in rows], strided=True)
-    turn = np.concatenate([(np.arange(len(mine)) + chunk) % rounds for chunk, (_, mine) in enumerate(cut.by_chunk())])
+    turn = np.concatenate([(_as_array(some.numbers) + some.cut.chunk) % rounds for some in cut.chunks()])
     turns = (np.flatnonzero(turn == i) for i in range(rounds))
-    return _Rounds(cut, [mine for mine in turns if len(mine)])
+    return [cut.part(mine) for mine in turns if len(mine)]

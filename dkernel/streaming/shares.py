@@ -10,13 +10,10 @@ from typing import Any, TypeVar
 from dkernel.data.block import Block
 from dkernel.streaming.execution.base import Call, Executor, Handle
 from dkernel.streaming.reduction import R, S, Statistic, merge_levels, tree_nodes
-from dkernel.streaming.schedule import RowSlice
+from dkernel.streaming.schedule import ChunkPieces, RowSlice
 from dkernel.streaming.stored_rows import StoredBlock, load_piece
 
 T = TypeVar("T")
-BlockPiece = tuple[Handle, RowSlice]
-"""A piece, and the handle of the block that has it."""
-
 MOST_UNEVEN = 1.5  # a worker may read this many times its share: a round then takes at most half as long again
 CHUNK_PARTS = 32  # a run begins at one of these parts of a chunk's pieces, so its sums are a few nodes
 
@@ -252,17 +249,13 @@ def merge_chunks(results: Iterable[Iterable[tuple[Node, S]]], merge: Callable[[S
     return sums
 
 
-Numbered = Sequence[tuple[int, RowSlice]]
-"""Pieces, each with the number of its block."""
-
-
 def sum_nodes(
     statistic: Statistic[S, Any],
     broadcast: Any,
     blocks: Sequence[Block | StoredBlock],
-    nodes: Sequence[tuple[Node, Sequence[Numbered]]],
+    nodes: Sequence[tuple[Node, Sequence[tuple[int, Sequence[RowSlice]]]]],
 ) -> list[tuple[Node, S]]:
-    """Sum the pieces of each node, which are neighbouring lists of pieces; runs on a worker."""
+    """Sum the pieces of each node, neighbouring lists with the number of their block; runs on a worker."""
 
     def merged(values: Iterable[S]) -> S:
         return merge_levels(((0, value) for value in values), statistic.merge)
@@ -271,8 +264,8 @@ def sum_nodes(
         (
             node,
             merged(
-                merged(statistic.step(*load_piece(blocks[number], piece), broadcast) for number, piece in some)
-                for some in lists
+                merged(statistic.step(*load_piece(blocks[number], piece), broadcast) for piece in some)
+                for number, some in lists
             ),
         )
         for node, lists in nodes
@@ -282,7 +275,8 @@ def sum_nodes(
 def make_calls(
     statistic: Any,
     broadcast: Any,
-    chunks: Mapping[int, Sequence[BlockPiece]],
+    chunks: Mapping[int, Sequence[RowSlice]],
+    blocks: Mapping[int, Handle],
     key: str,
     executor: Executor,
     workers: Mapping[int, str | None] | None = None,
@@ -292,43 +286,47 @@ def make_calls(
 
     Parameters
     ----------
-    chunks : position of each chunk in the sum -> its pieces
+    chunks, blocks : position of each chunk in the sum -> its pieces, and the handle of their block
     workers : chunk -> the worker that has it, if that is known
     stay : see `make_shares`
     """
-    sizes = {chunk: [piece.n for _, piece in items] for chunk, items in chunks.items()}
+    sizes = {
+        chunk: mine.rows().tolist() if isinstance(mine, ChunkPieces) else [piece.n for piece in mine]
+        for chunk, mine in chunks.items()
+    }
     threads = {} if workers is None else executor.processes()
     calls = []
     for share in make_shares(sizes, workers or {}, threads, executor.slots, stay):
-        nodes = [
-            (node, [chunks[run.chunk][run.first : run.last] for run in runs]) for node, runs in find_nodes(share, sizes)
+        nodes = find_nodes(share, sizes)
+        some = list(dict.fromkeys(blocks[run.chunk] for _, runs in nodes for run in runs))
+        number = {block: i for i, block in enumerate(some)}
+        pieces = [
+            (node, [(number[blocks[run.chunk]], chunks[run.chunk][run.first : run.last]) for run in runs])
+            for node, runs in nodes
         ]
-        blocks = dict.fromkeys(handle for _, lists in nodes for items in lists for handle, _ in items)
-        number = {handle: i for i, handle in enumerate(blocks)}
-        numbered = [(node, [[(number[h], piece) for h, piece in items] for items in lists]) for node, lists in nodes]
         name = f"{key}-{share.runs[0].chunk}-{sha256(repr(share.runs).encode()).hexdigest()[:12]}"
-        calls.append(Call(name, sum_nodes, (statistic, broadcast, list(blocks), numbered), share.at))
+        calls.append(Call(name, sum_nodes, (statistic, broadcast, some, pieces), share.at))
     return calls
 
 
 def reduce(
     executor: Executor,
     statistic: Statistic[S, R],
-    items: Sequence[BlockPiece],
+    block: Handle,
+    pieces: Sequence[RowSlice],
     key: str,
     *,
     handle: Handle | None = None,
     broadcast: Handle | None = None,
 ) -> R:
-    """Compute the statistic of all pieces.
+    """Compute the statistic of some pieces of a block.
 
     Parameters
     ----------
-    items : each piece with the handle of the block that has it
     key : made of the content of everything that decides the result
     handle : handle of the statistic, if it is large and the executor has it
     broadcast : handle of the value that `step` gets beside the piece
     """
-    results, _ = executor.compute(make_calls(handle or statistic, broadcast, {0: items}, key, executor))
+    results, _ = executor.compute(make_calls(handle or statistic, broadcast, {0: pieces}, {0: block}, key, executor))
     (total,) = merge_chunks(results, statistic.merge).values()
     return statistic.finish(total)

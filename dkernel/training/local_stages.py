@@ -12,7 +12,7 @@ from dkernel.numerics.resource_limits import format_bytes
 from dkernel.solvers.budget import limit_model_bytes, local_seconds
 from dkernel.solvers.sizes import Sizes, pass_flops
 from dkernel.streaming.cost import SCORE_SPEED, Cost
-from dkernel.streaming.schedule import Partition, RowSlice
+from dkernel.streaming.schedule import Partition, Schedule, join_rounds
 from dkernel.training.grids.stage import GridStage
 from dkernel.training.residual import Residual
 from dkernel.training.selection.local_stage import Stage
@@ -108,8 +108,8 @@ def fit_local(residual: Residual, stages: Mapping[str, Any]) -> StageResult:
     return best_stage(tried)
 
 
-def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[RowSlice]]) -> Sequence[RowSlice]:
+def local_pieces(units: Sequence[tuple[int, ...]], rounds: Schedule) -> Partition:
     """Return the pieces of a source that a local stage reads: those of the rounds if it was shuffled on disk."""
     if rounds:
-        return [piece for turn in rounds for piece in turn]
+        return join_rounds(rounds)
     return Partition(units, [max(1, -(-n // LOCAL_PIECE_ROWS)) for rows in units for n in rows], strided=False)

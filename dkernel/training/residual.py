@@ -1,6 +1,5 @@
 """The residual of the global stage, which the local stages learn."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +15,7 @@ from dkernel.solvers.fit_problem import FitProblem, FitRun
 from dkernel.solvers.objective import Coefficients, Objective
 from dkernel.solvers.reservoir_split import select_rows
 from dkernel.solvers.targets import residual_bound
-from dkernel.streaming.schedule import RowSlice
+from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import RowSample, SurveyResult
 from dkernel.training.holdout_losses import HoldoutLosses
 
@@ -58,7 +57,7 @@ class Residual:
     problem: FitProblem
     survey: SurveyResult
     start: Coefficients
-    pieces: Sequence[RowSlice]
+    pieces: Partition
     weight: float | None
 
     @property

@@ -212,7 +212,7 @@ def test_with_a_given_map_weights_have_the_gradient_of_copies(loss):
 
     def total(statistic, block):
         held, n = LocalHandle(block), len(block.X)
-        return reduce(SerialExecutor(), statistic, [(held, p) for p in cut_rows(n, 64)], "t", broadcast=at)
+        return reduce(SerialExecutor(), statistic, held, cut_rows(n, 64), "t", broadcast=at)
 
     blocks = Block(X, y, K.astype(float)), Block(X[COPIES], y[COPIES], None)
     one, other = (total(Gradient(objective), block) for block in blocks)

@@ -112,7 +112,7 @@ def test_a_round_of_one_or_two_pieces_copies_no_chunk(workers, held):
     X, y = rings(CHUNKS * ROWS)
     plain = source_of(X, y, [(ROWS,)] * CHUNKS)
     cut = cut_pieces([unit.rows for unit in plain.units])
-    rounds = [pieces for n in (1, 2) for pieces in itertools.combinations(cut, n)]
+    rounds = [cut.part(np.array(some)) for n in (1, 2) for some in itertools.combinations(range(len(cut)), n)]
     with cluster(workers) as client, ClusterExecutor(client) as executor:
         where = [i % workers for i in range(CHUNKS)]
         rows = placed(client, parts("x", X), where), placed(client, parts("y", y), where)

@@ -54,20 +54,22 @@ def test_a_round_of_many_units_is_summed_by_windows_to_equal_bits(source):
 def test_a_window_is_what_the_plan_counts_on(source):
     reader = BlockReader(SerialExecutor(), source, keep=False)
     assert reader._window == len(UNITS)  # a small source is one bundle
-    pieces = cut_pieces([unit.rows for unit in source.units])
-    assert len(reader._windows(pieces, ())) == 1
+    assert len(reader._windows(range(len(UNITS)), ())) == 1
 
 
 def test_the_next_units_are_read_as_early_as_there_is_room(source):
     reader = BlockReader(SerialExecutor(), source, keep=False)
     pieces = cut_pieces([unit.rows for unit in source.units])
-    by_unit = [[piece for piece in pieces if piece.range.unit == unit] for unit in range(4)]
-    rounds = [by_unit[0], by_unit[0], by_unit[0], by_unit[1], by_unit[2], by_unit[3]]
-    assert reader.pieces_ahead(rounds, 0) == by_unit[0] + by_unit[0] + by_unit[1]
-    assert reader.pieces_ahead(rounds, 2) == by_unit[1]
+    rounds = [of_units(pieces, unit) for unit in (0, 0, 0, 1, 2, 3)]
+    assert list(reader.pieces_ahead(rounds, 0)) == [*rounds[1], *rounds[2], *rounds[3]]
+    assert list(reader.pieces_ahead(rounds, 2)) == list(rounds[3])
     reader.__dict__["_window"] = 1
-    two = [by_unit[0] + by_unit[1], by_unit[1], by_unit[2]]
-    assert reader.pieces_ahead(two, 0) == by_unit[1]
+    two = [of_units(pieces, 0, 1), of_units(pieces, 1), of_units(pieces, 2)]
+    assert list(reader.pieces_ahead(two, 0)) == list(two[1])
+
+
+def of_units(pieces, *units):
+    return pieces.part(np.array([piece.number for piece in pieces if piece.range.unit in units]))
 
 
 @pytest.mark.parametrize("rounds", [5, 11])
@@ -123,7 +125,7 @@ def test_each_process_sums_its_rows_in_one_task_with_equal_sums(source, keep):
 
 def test_slots_share_equally_a_round_of_which_a_process_has_no_rows(source):
     pieces = cut_pieces([unit.rows for unit in source.units], rounds=320)
-    one = [piece for piece in pieces if piece.chunk == 0]
+    one = of_units(pieces, 0)[: len(pieces.chunks()[0])]
     plain = BlockReader(Counted(), source, keep=True).reduce(Sum(), one, "one")
     executor = Spread()
     assert BlockReader(executor, source, keep=True).reduce(Sum(), one, "one") == plain
@@ -163,7 +165,7 @@ def test_every_process_keeps_its_share_of_all_that_a_round_mixes(source, workers
     for epoch, most in enumerate((3 if workers == 3 else 8 // workers, 4)):
         for i, bundle in enumerate(passes[epoch]):
             executor.calls.clear()
-            reader.reduce(Sum(), [piece for piece in cut if piece.range.unit in bundle], f"{epoch}-{i}")
+            reader.reduce(Sum(), of_units(cut, *bundle), f"{epoch}-{i}")
             assert len(executor.calls) == workers
             assert max(len(call.args[-2]) // 2 for call in executor.calls) <= most  # blocks of two a unit
 

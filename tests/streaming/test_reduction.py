@@ -20,43 +20,43 @@ from tests.streaming.statistics import Sum, Words, tree_sum
 pytestmark = pytest.mark.usefixtures("each_alone")
 
 
-def some_items(executor, n):
+def some_rows(executor, n):
     rng = np.random.default_rng(0)
     X = (rng.standard_normal((3 * n, 1)) * 10 ** rng.uniform(-6, 6, (3 * n, 1))).astype(np.float32)
-    blocks = [executor.keep(Block(X[: 3 * (n // 2)], None, None), "a"), executor.keep(Block(X, None, None), "b")]
-    return [(blocks[int(i >= n // 2)], RowSlice(i, RowRange(0, 0, 3 * i, 3 * i + 3), 3, 3 * i)) for i in range(n)]
+    pieces = [RowSlice(i, RowRange(0, 0, 3 * i, 3 * i + 3), 3, 3 * i) for i in range(n)]
+    return executor.keep(Block(X, None, None), "block"), pieces
 
 
 @pytest.mark.parametrize("slots", range(1, 9))
 def test_tasks_compute_subtrees_of_the_one_tree(slots):
     executor = Counted(slots)
     for n in range(1, 41):
-        items = some_items(executor, n)
-        leaves = [Sum().step(handle.value, piece, None) for handle, piece in items]
+        block, pieces = some_rows(executor, n)
+        leaves = [Sum().step(block.value, piece, None) for piece in pieces]
         wanted = tuple(tree_sum(leaves, Sum().merge))
-        assert reduce(executor, Sum(), items, "sum") == wanted
+        assert reduce(executor, Sum(), block, pieces, "sum") == wanted
         words = tree_sum([str(i) for i in range(n)], Words().merge)
-        assert reduce(executor, Words(), items, "words") == words
+        assert reduce(executor, Words(), block, pieces, "words") == words
 
 
 @given(st.integers(1, 300), st.integers(1, 40))
 def test_any_number_of_pieces_and_slots(n, slots):
     executor = Counted(slots)
     block = executor.keep(Block(np.zeros((n, 1), np.float32), None, None), "block")
-    items = [(block, RowSlice(i, RowRange(0, 0, i, i + 1), 1, i)) for i in range(n)]
-    calls = make_calls(Words(), None, {0: items}, "words", executor)
+    pieces = [RowSlice(i, RowRange(0, 0, i, i + 1), 1, i) for i in range(n)]
+    calls = make_calls(Words(), None, {0: pieces}, {0: block}, "words", executor)
     assert len({call.key for call in calls}) == len(calls) <= slots
     assert len(calls) == min(n, slots) or min(n, slots) > 16  # a call begins at a multiple of a 32nd of the pieces
-    assert reduce(executor, Words(), items, "words") == tree_sum([str(i) for i in range(n)], Words().merge)
+    assert reduce(executor, Words(), block, pieces, "words") == tree_sum([str(i) for i in range(n)], Words().merge)
 
 
 def test_what_is_broadcast_reaches_every_piece_held_or_not():
     executor = ThreadsExecutor(2)
-    items = some_items(executor, 9)
-    plain = reduce(executor, Sum(2.0), items, "sum", broadcast=executor.keep(5.0, "five"))
+    block, pieces = some_rows(executor, 9)
+    plain = reduce(executor, Sum(2.0), block, pieces, "sum", broadcast=executor.keep(5.0, "five"))
     held = executor.keep(Sum(2.0), "statistic")
-    assert reduce(executor, Sum(2.0), items, "sum", handle=held, broadcast=executor.keep(5.0, "five")) == plain
-    assert plain != reduce(executor, Sum(2.0), items, "sum")
+    assert reduce(executor, Sum(2.0), block, pieces, "sum", handle=held, broadcast=executor.keep(5.0, "five")) == plain
+    assert plain != reduce(executor, Sum(2.0), block, pieces, "sum")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,8 @@
 """Every row is in one piece, whatever the layout; equal layouts give equal schedules."""
 
+import pickle
 import tracemalloc
+from collections import Counter
 from functools import partial
 
 import numpy as np
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dkernel.numerics.tiling import PIECE_ROWS
-from dkernel.streaming.schedule import cut_pieces, interleave_order, shuffle_order
+from dkernel.streaming.schedule import cut_pieces, interleave_order, join_rounds, shuffle_order
 
 layouts = st.lists(
     st.lists(st.one_of(st.integers(0, 5), st.integers(0, 300), st.integers(1, 9000)), min_size=1, max_size=4),
@@ -17,6 +19,10 @@ layouts = st.lists(
     max_size=6,
 ).filter(lambda units: sum(map(sum, units)) > 0)
 turns = st.sampled_from([1, 2, 3, 16, 32, 64])
+
+
+def pieces_in(schedule):
+    return [list(turn) for turn in schedule]
 
 
 def pieces_of(schedule):
@@ -63,7 +69,7 @@ def test_a_pass_in_any_order_holds_every_row_once(units, rounds, seed, epoch):
         schedule = order(units, rounds)
         check(pieces_of(schedule), units)
         check_rounds(schedule, rounds)
-        assert schedule == order([list(unit) for unit in units], rounds)
+        assert pieces_in(schedule) == pieces_in(order([list(unit) for unit in units], rounds))
 
 
 def check_rounds(schedule, rounds):
@@ -100,7 +106,7 @@ def test_each_pass_reads_every_unit_once_in_another_order():
         assert all(last - first < 4 + 2 * 3 for first, last in spans.values())
         seen.append(tuple(firsts))
     assert len(set(seen)) == 3
-    assert shuffle_order(units, 16, 1, 0) != shuffle_order(units, 16, 0, 0)
+    assert pieces_in(shuffle_order(units, 16, 1, 0)) != pieces_in(shuffle_order(units, 16, 0, 0))
 
 
 def test_few_rows_are_cut_finer_so_that_there_are_rounds():
@@ -133,6 +139,25 @@ def test_the_pieces_of_many_rows_are_made_when_they_are_asked_for():
     finally:
         tracemalloc.stop()
     cut = cut_pieces([[3000], [10]])
-    assert (cut[-1], cut[1:]) == (cut[2], (cut[1], cut[2]))
+    assert (cut[-1], list(cut[1:])) == (cut[2], [cut[1], cut[2]])
     with pytest.raises(IndexError):
         cut[3]
+
+
+@given(layouts, turns, st.randoms())
+def test_the_pieces_of_each_chunk_are_sent_as_numbers(units, rounds, random):
+    """In the order of the chunks' first pieces; so what is sent for a chunk does not grow with its pieces."""
+    for cut in (cut_pieces(units, rounds), join_rounds(interleave_order(units, rounds))):
+        numbers = list(range(len(cut)))
+        random.shuffle(numbers)
+        for part in (cut, cut.part(np.array(numbers[: 1 + len(numbers) // 2]))):
+            wanted = {}
+            for piece in part:
+                wanted.setdefault(piece.chunk, []).append(piece)
+            found = pickle.loads(pickle.dumps(part.chunks()))
+            assert [list(some) for some in found] == list(wanted.values())
+            assert [some.rows().tolist() for some in found] == [[piece.n for piece in some] for some in wanted.values()]
+            assert part.rows().tolist() == [piece.n for some in wanted.values() for piece in some]
+            assert part.units() == Counter(piece.range.unit for piece in part)
+    (chunk,) = cut_pieces([[10**9]]).chunks()
+    assert len(pickle.dumps(chunk)) < 256

@@ -59,7 +59,7 @@ def test_each_piece_finds_its_rows_again(units, tmp_path):
     feed, moved = store_shuffled(feed, schedule, DiskFolder(str(tmp_path), "test"), Progress("none"))
     for old, new in zip(chain(*schedule), chain(*moved), strict=True):
         assert replace(new, range=old.range) == old
-        block, piece = load_piece(resolve(feed.block(new), lambda held: held.value), new)
+        block, piece = load_piece(resolve(feed.block(new.range), lambda held: held.value), new)
         rows = old.first + old.step * np.arange(old.n)
         np.testing.assert_array_equal(block.X[piece.range.rows], X[rows])
         np.testing.assert_array_equal(block.y, y[rows])
@@ -73,6 +73,6 @@ def test_text_labels_and_no_weights_survive(tmp_path):
     schedule = interleave_order([(20,), (20,)], 4)
     feed, moved = store_shuffled(feed, schedule, DiskFolder(str(tmp_path), "test"), Progress("none"))
     for piece in chain(*moved):
-        block, _ = load_piece(resolve(feed.block(piece), lambda held: held.value), piece)
+        block, _ = load_piece(resolve(feed.block(piece.range), lambda held: held.value), piece)
         assert block.weight is None
         assert block.y.tolist() == [names[int(x)] for x in block.X[:, 0]]

@@ -1,8 +1,5 @@
 """The survey against numpy, whatever the chunks, and the reservoir against a sort of all hashes."""
 
-from itertools import chain
-from operator import attrgetter
-
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -13,7 +10,7 @@ from dkernel.numerics.random_streams import row_hash
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
-from dkernel.streaming.schedule import cut_pieces, interleave_order
+from dkernel.streaming.schedule import cut_pieces, interleave_order, join_rounds
 from dkernel.streaming.survey import MOST_LABELS, MOST_PARTS, ColumnMoments, RowSample, Survey
 from tests.combinations import examples
 from tests.streaming.sources import source_of
@@ -153,7 +150,7 @@ def test_the_reservoir_is_the_rows_of_the_smallest_hashes(units, share, interlea
     size = max(1, int(share * n))
     hashes = row_hash(7, "reservoir", 0, n)
     chosen = np.argsort(hashes)[:size]
-    pieces = sorted(chain(*interleave_order(units, 4)), key=attrgetter("number")) if interleave else None
+    pieces = join_rounds(interleave_order(units, 4)) if interleave else None
     found = survey(source_of(X, y, [tuple(unit) for unit in units]), size, seed=7, pieces=pieces).reservoir
     for name, expected in {"X": X, "y": y, "hashes": hashes}.items():
         np.testing.assert_array_equal(getattr(found, name), expected[chosen])

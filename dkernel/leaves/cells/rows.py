@@ -20,7 +20,7 @@ from dkernel.leaves.cells.cell_machine import CellInputs
 from dkernel.leaves.cells.partition import CellTree, Visit
 from dkernel.solvers.objective import Coefficients, Objective
 from dkernel.streaming.execution.base import Call, Handle
-from dkernel.streaming.schedule import RowSlice
+from dkernel.streaming.schedule import ChunkPieces, RowSlice
 from dkernel.streaming.stored_rows import DiskFolder, StoredBlock, StoredRows, load_piece
 from dkernel.training.residual import Residual, ResidualRows
 
@@ -91,9 +91,7 @@ class SortedRows:
     def sort(self) -> NDArray[np.int64]:
         """Read the source and sort its rows, unless that is done; return the number of rows of each cell."""
         if self._counts is None:
-            residual, inside = self._residual, dict[int, list[RowSlice]]()
-            for piece in residual.pieces:
-                inside.setdefault(piece.range.unit, []).append(piece)
+            residual, inside = self._residual, self._residual.pieces.by_unit()
             residual.run.progress.phase("sort rows to cells", residual.problem.sizes.n)
             disk = residual.run.disk_folder(self.key)
             router: Router = residual.objective, residual.start, self.inputs, self.tree
@@ -139,11 +137,11 @@ class SortedRows:
 
 
 def write_run(
-    blocks: Sequence[Block | StoredBlock], router: Router, disk: DiskFolder, pieces: Sequence[RowSlice]
+    blocks: Sequence[Block | StoredBlock], router: Router, disk: DiskFolder, chunks: Sequence[ChunkPieces]
 ) -> CellRun:
     """Sort the rows of a unit and write them; runs on a worker."""
     objective, _, inputs, tree = router
-    parts = [_rows(*load_piece(blocks[piece.range.block], piece), router) for piece in pieces]
+    parts = [_rows(*load_piece(blocks[piece.range.block], piece), router) for pieces in chunks for piece in pieces]
     dtype = run_dtype(len(inputs.center), objective.targets.outputs)
     rows = np.concatenate([np.empty(0, dtype), *parts])
     rows = rows[np.argsort(rows["number"], kind="stable")]

@@ -310,7 +310,7 @@ class HalvingSearch(ParameterSearch):
         length: int,
         following: Sequence[Any],
     ) -> dict[str, Any]:
-        ahead = following[0] if following else ()
+        ahead = following[0] if following else None
         maps, scores = run_rounds(
             maps, turns, reader, f"{self.key}-race", done, length, self.whole, ahead, self.progress
         )

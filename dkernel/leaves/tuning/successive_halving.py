@@ -19,7 +19,7 @@ from dkernel.numerics.array_types import F64
 from dkernel.solvers.objective import LossStatistic, LossSums, Objective
 from dkernel.solvers.sgd_round import PSGD, SGD, SGDHeads, expand_coefficients
 from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.schedule import RowSlice
+from dkernel.streaming.schedule import Partition, RowSlice, Schedule
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,13 +140,13 @@ class RacedMap:
 
 def run_rounds(
     maps: Sequence[RacedMap],
-    rounds: Sequence[Sequence[RowSlice]],
+    rounds: Schedule,
     reader: BlockReader,
     key: str,
     first: int,
     length: int,
     whole: int,
-    following: Sequence[RowSlice],
+    following: Partition | None,
     progress: Any,
 ) -> tuple[list[RacedMap], dict[int, LossSums]]:
     """Run some rounds of all maps; return the maps after them, and the losses of each candidate on their rows.
@@ -172,6 +172,6 @@ def run_rounds(
             for some, total in zip(candidates, totals, strict=True):
                 for number, loss, right in zip(some, total.loss, total.right, strict=True):
                     scores[number] += LossSums(loss, right, total.weight, total.n)
-            progress.advance(sum(piece.n for piece in pieces), round=f"{i + 1}/{len(rounds)}")
+            progress.advance(int(pieces.rows().sum()), round=f"{i + 1}/{len(rounds)}")
     after = iter([replace(entry, v=each) for entry, each in zip(entries, v, strict=True)])
     return [replace(raced, entries=tuple(next(after) for _ in raced.entries)) for raced in maps], scores
