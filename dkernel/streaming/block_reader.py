@@ -37,6 +37,7 @@ from dkernel.streaming.shares import (
     deal,
     is_even,
     make_calls,
+    merge_calls,
     merge_chunks,
 )
 
@@ -66,6 +67,7 @@ class BlockReader:
         self._packed = packed_groups(source) if keep else ()
         self._read: dict[range, Handle] = {}
         self._loaded: set[int] = set()
+        self._even: tuple[int, Mapping[str, int], bool] = (-1, {}, False)
         self.on_disk = False  # whether the blocks are on the workers' disks
         self._unfinished: list[Call] = []  # calls whose results the calls that are being computed need
 
@@ -149,11 +151,8 @@ class BlockReader:
         if not self.keep or not threads or not self.mixed or not slots <= len(self.mixed[0][0]) < len(self._groups):
             return {}
         near = [range(i, min(i + slots, len(self._groups))) for i in range(0, len(self._groups), slots)]
-        return dict(
-            deal(
-                [[[self._groups[unit].start for unit in some] for some in way] for way in (*self.mixed, near)], threads
-            )
-        )
+        groupings = [[[self._groups[unit].start for unit in some] for some in way] for way in (*self.mixed, near)]
+        return dict(deal(groupings, threads, in_runs=len(self.mixed) == 1))
 
     @cached_property
     def _window(self) -> int:
@@ -191,11 +190,19 @@ class BlockReader:
             blocks = {chunk: self.block(mine.cut) for chunk, mine in chunks.items()}
             by_chunk = dict(zip(chunks, workers, strict=True))
             stay = self.rows_stay(sum(map(len, chunks.values())))
-            return make_calls(handle or statistic, broadcast, chunks, blocks, key, self.executor, by_chunk, stay)
+            what = handle or statistic
+            self._unfinished = make_calls(what, broadcast, chunks, blocks, key, self.executor, by_chunk, stay)
+            merged, left[:] = merge_calls(self.executor, what, self._unfinished, chunks)
+            return merged
 
+        left: list[Handle] = []
         results = self.visit(windows, calls, following=following, needed=needed)
-        for window, values in zip(windows, results, strict=True):
-            yield window, merge_chunks(values, statistic.merge)
+        try:
+            for window, values in zip(windows, results, strict=True):
+                self.executor.release(left)
+                yield window, merge_chunks(values, statistic.merge)
+        finally:
+            self.executor.release(left)
 
     def fold(
         self,
@@ -315,11 +322,14 @@ class BlockReader:
         """
         if pieces > self.executor.slots and not self._homes:
             return False
-        units = sorted(self._loaded)
-        rows = Counter[str | None]()
-        for unit, worker in zip(units, self.executor.find_workers([self._handle(unit) for unit in units]), strict=True):
-            rows[worker] += self.source.units[unit].n_rows
-        return is_even(rows, self.executor.processes())
+        threads, units = self.executor.processes(), sorted(self._loaded)
+        if not self.keep or self._even[:2] != (len(units), threads):  # rows that are kept move with their workers alone
+            rows = Counter[str | None]()
+            workers = self.executor.find_workers([self._handle(unit) for unit in units])
+            for unit, worker in zip(units, workers, strict=True):
+                rows[worker] += self.source.units[unit].n_rows
+            self._even = len(units), threads, is_even(rows, threads)
+        return self._even[2]
 
     def _windows_of_groups(self, units: Sequence[int]) -> list[list[int]]:
         """Cut these units into windows of one task for each slot, or of several tasks where groups are small."""

@@ -9,7 +9,7 @@ chunk, that is every step-th row of it.
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -180,12 +180,15 @@ class Partition(Sequence[RowSlice]):
             return [ChunkPieces(cut, range(count)) for cut, count in zip(self._cuts, counts, strict=True) if count]
         _, firsts, inverse = np.unique(self._chunk_of(self.numbers), return_index=True, return_inverse=True)
         order = np.argsort(firsts[inverse], kind="stable")
+        numbers, ascend = self.numbers[order], bool((np.diff(self.numbers) > 0).all())
+        heads = np.flatnonzero(np.diff(firsts[inverse][order], prepend=-1)).tolist()
+        chunk_of = self._chunk_of(numbers[heads]).tolist()
         chunks = []
-        for numbers in np.split(self.numbers[order], np.flatnonzero(np.diff(firsts[inverse][order])) + 1):
-            cut = self._cuts[int(self._chunk_of(numbers[0]))]
-            first, last = (int(number) - cut.number for number in (numbers[0], numbers[-1]))
-            neighbours = last - first == len(numbers) - 1 and bool((np.diff(numbers) == 1).all())
-            chunks.append(ChunkPieces(cut, range(first, last + 1) if neighbours else numbers - cut.number))
+        for head, end, chunk in zip(heads, [*heads[1:], len(numbers)], chunk_of, strict=True):
+            cut, some = self._cuts[chunk], numbers[head:end]
+            first, last = int(some[0]) - cut.number, int(some[-1]) - cut.number
+            run = ascend and last - first == end - head - 1
+            chunks.append(ChunkPieces(cut, range(first, last + 1) if run else some - cut.number))
         return chunks
 
     def by_unit(self) -> dict[int, list[ChunkPieces]]:
@@ -277,15 +280,19 @@ def shuffle_order(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch:
     return _deal(cut, np.concatenate(queue), rounds)
 
 
-def bundles(units: Sequence[Sequence[int]], seed: int, epoch: int, bundle: int) -> list[list[int]]:
-    """The numbers of the units that `shuffle_order` mixes with each other in this pass, in its order.
+def bundles(units: Sequence[Sequence[int]], seed: int, epoch: int, bundle: int, rounds: int) -> list[list[int]]:
+    """The numbers of the units that `shuffle_order` mixes with each other in this pass, or in a round of it if that has
+    several bundles, in its order.
 
     Examples
     --------
-    >>> bundles([[4096]] * 5, seed=0, epoch=0, bundle=2)
-    [[4, 1], [0, 2], [3]]
+    >>> bundles([[4096]] * 5, seed=0, epoch=0, bundle=2, rounds=32), bundles([[4096]] * 5, 0, 0, bundle=2, rounds=2)
+    ([[4, 1], [0, 2], [3]], [[4, 1, 0, 2], [3]])
     """
-    return _bundles(units, stream(seed, "order", epoch), bundle)
+    mixed = _bundles(units, stream(seed, "order", epoch), bundle)
+    parts = min(rounds, len(mixed))
+    ends = [-(-len(mixed) * i // parts) for i in range(parts + 1)]
+    return [list(chain.from_iterable(mixed[first:last])) for first, last in pairwise(ends)]
 
 
 def _bundles(units: Sequence[Sequence[int]], rng: np.random.Generator, bundle: int) -> list[list[int]]:

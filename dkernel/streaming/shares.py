@@ -1,11 +1,15 @@
 """Calls that make up a sum: each thread of a worker gets an even share of the pieces that the worker has."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.streaming.execution.base import Call, Executor, Handle
@@ -16,6 +20,8 @@ from dkernel.streaming.stored_rows import StoredBlock, load_piece
 T = TypeVar("T")
 MOST_UNEVEN = 1.5  # a worker may read this many times its share: a round then takes at most half as long again
 CHUNK_PARTS = 32  # a run begins at one of these parts of a chunk's pieces, so its sums are a few nodes
+
+MERGED = 16  # calls whose results one of their workers merges; of less than four times as many the client does it
 
 PieceRows = Mapping[int, Sequence[int]]
 """Position of a chunk in the sum -> rows of each of its pieces that a round has, in their order."""
@@ -52,6 +58,18 @@ class Node:
     chunk: int
     first: int | None
     level: int
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Its place in the order of the sum."""
+        return self.chunk, self.first or 0
+
+    def is_left_of(self, other: "Node") -> bool:
+        """True if both together are a node of the tree, with this one on the left."""
+        at, beside = (self.chunk, other.chunk) if self.first is None else (self.first, other.first or 0)
+        alike = self.level == other.level and (self.first is None) == (other.first is None)
+        same = self.first is None or self.chunk == other.chunk
+        return alike and same and beside == at + (1 << self.level) and at % (2 << self.level) == 0
 
 
 def make_shares(
@@ -149,31 +167,42 @@ def assign_workers(
     return workers, [unit for unit in rest if holders[unit] and workers[unit] not in holders[unit]]
 
 
-def deal(groupings: Sequence[Sequence[Sequence[int]]], threads: Mapping[str, int]) -> dict[int, str]:
+def deal(
+    groupings: Sequence[Sequence[Sequence[int]]], threads: Mapping[str, int], in_runs: bool = False
+) -> dict[int, str]:
     """Choose a worker for each unit, so that each worker has its share of every group.
 
     Parameters
     ----------
     groupings : lists of groups of units; the first has all units, and its groups count most
     threads : worker -> its threads
+    in_runs : whether a worker gets neighbours of a group of the first list, whose sums are few nodes of its tree
 
     Examples
     --------
     >>> deal([[[0, 2], [3, 1]], [[0, 1], [2, 3]]], {"a": 1, "b": 1})
     {0: 'a', 2: 'b', 3: 'a', 1: 'b'}
+    >>> deal([[[3, 0, 2, 1]]], {"a": 1, "b": 1}, in_runs=True)
+    {0: 'a', 1: 'a', 2: 'b', 3: 'b'}
     """
-    loads: dict[int, list[dict[str, int]]] = {}
+    names = sorted(threads)
+    share = np.array([threads[worker] for worker in names])
+    loads: dict[int, list[NDArray[np.int64]]] = {}
     for groups in groupings:
         for group in groups:
-            load = dict.fromkeys(sorted(threads), 0)
+            load = np.zeros(len(names), np.int64)
             for unit in group:
                 loads.setdefault(unit, []).append(load)
     workers = {}
-    for unit, mine in loads.items():
-        at = min(mine[0], key=lambda worker: [load[worker] / threads[worker] for load in mine])
-        workers[unit] = at
-        for load in mine:
-            load[at] += 1
+    for group in groupings[0]:
+        runs = split_evenly(sorted(group), [1] * len(group), int(share.sum())) if in_runs else [[u] for u in group]
+        for run in runs:
+            mine = [np.sum(each, axis=0) / share for each in zip(*(loads[unit] for unit in run), strict=True)]
+            at = int(np.lexsort(mine[::-1])[0])
+            for unit in run:
+                workers[unit] = names[at]
+                for load in loads[unit]:
+                    load[at] += 1
     return workers
 
 
@@ -238,15 +267,53 @@ def find_nodes(share: Share, sizes: PieceRows) -> list[tuple[Node, list[PieceRun
     return nodes
 
 
-def merge_chunks(results: Iterable[Iterable[tuple[Node, S]]], merge: Callable[[S, S], S]) -> dict[Node, S]:
-    """Collect the sums of some calls; the sums of the parts of a chunk are merged to one."""
+def merge_chunks(
+    results: Iterable[Iterable[tuple[Node, S]]], merge: Callable[[S, S], S], pieces: Mapping[int, int] | None = None
+) -> dict[Node, S]:
+    """Collect the sums of some calls; the sums of the parts of a chunk are merged to one.
+
+    Parameters
+    ----------
+    pieces : chunk -> its pieces, if some parts may be missing: then the others stay as they are
+    """
     sums = dict(chain.from_iterable(results))
     parts: dict[int, list[Node]] = {}
     for node in sorted(node for node in sums if node.first is not None):
         parts.setdefault(node.chunk, []).append(node)
     for chunk, mine in parts.items():
-        sums[Node(chunk, None, 0)] = merge_levels([(node.level, sums.pop(node)) for node in mine], merge)
+        if pieces is None or sum(1 << node.level for node in mine) == pieces[chunk]:
+            sums[Node(chunk, None, 0)] = merge_levels([(node.level, sums.pop(node)) for node in mine], merge)
     return sums
+
+
+def merge_results(statistic: Statistic[S, Any], pieces: Mapping[int, int], *results: Any) -> list[tuple[Node, S]]:
+    """Merge what some calls have returned to the fewest nodes of the tree; runs on a worker."""
+    nodes: list[tuple[Node, S]] = []
+    # Copies: a task may run again on the values of others.
+    for node, value in sorted(
+        merge_chunks(deepcopy(results), statistic.merge, pieces).items(), key=lambda item: item[0].place
+    ):
+        while nodes and nodes[-1][0].is_left_of(node):
+            left, before = nodes.pop()
+            node, value = replace(left, level=left.level + 1), statistic.merge(before, value)
+        nodes.append((node, value))
+    return nodes
+
+
+def merge_calls(
+    executor: Executor, statistic: Any, calls: Sequence[Call], chunks: Mapping[int, Sequence[RowSlice]]
+) -> tuple[list[Call], list[Handle]]:
+    """Start many calls; return calls that merge the results of some neighbours each, and handles of the results."""
+    if len(calls) < 4 * MERGED or not executor.processes():
+        return list(calls), []
+    calls = sorted(calls, key=lambda call: min(node.place for node, _ in call.args[-1]))
+    handles, merged = executor.leave(calls), list[Call]()
+    for i in range(0, len(calls), MERGED):
+        some = calls[i : i + MERGED]
+        parts = {node.chunk for call in some for node, _ in call.args[-1] if node.first is not None}
+        args = statistic, {chunk: len(chunks[chunk]) for chunk in parts}, *handles[i : i + MERGED]
+        merged.append(Call(f"merged-{some[0].key}", merge_results, args, some[0].at))
+    return merged, handles
 
 
 def sum_nodes(

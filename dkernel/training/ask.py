@@ -102,9 +102,9 @@ class Ask:
     @property
     def mixed(self) -> list[list[list[int]]]:
         """Units that the rounds of each pass mix with each other; empty for a solver without rounds."""
-        bundle = bundle_size(self.units, self.source.row_bytes)
-        passes = range(self.plan.sizes.passes if SOLVERS[self.recipe.solver].in_rounds else 0)
-        return [bundles(self.units, self.recipe.seed, epoch, bundle) for epoch in passes]
+        bundle, sizes = bundle_size(self.units, self.source.row_bytes), self.plan.sizes
+        passes = range(sizes.passes if SOLVERS[self.recipe.solver].in_rounds else 0)
+        return [bundles(self.units, self.recipe.seed, epoch, bundle, sizes.rounds) for epoch in passes]
 
     def plan_local(self, executor: Executor, outputs: int) -> Plan:
         """Plan again, once the number of classes is known, with the local stages that fit into memory.

@@ -16,6 +16,7 @@ from dkernel import KernelClassifier
 from dkernel.data.collections.arrays import from_arrays
 from dkernel.errors import DataError, DKernelWarning
 from dkernel.model import model_file
+from dkernel.streaming import block_reader, shares
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.execution.cluster import ClusterExecutor
 from dkernel.streaming.execution.local import SerialExecutor
@@ -106,6 +107,20 @@ def test_rows_stay_unless_one_worker_holds_too_many(workers, where, moved):
 
 
 @pytest.mark.cluster
+def test_sums_that_workers_merge_make_the_same_file(monkeypatch):
+    monkeypatch.setattr(shares, "MERGED", 2)
+    X, y = rings(CHUNKS * ROWS)
+    rows = da.from_array(X, (ROWS, -1)), da.from_array(y, ROWS)
+    alone, merged = fitted().fit(*rows), []
+    merge = shares.merge_calls
+    monkeypatch.setattr(block_reader, "merge_calls", lambda *args: merged.append(args) or merge(*args))
+    with cluster(8):
+        model = fitted().fit(*rows)
+    assert any(len(calls) == 8 for _, _, calls, _ in merged)
+    assert model_file.compute_digest(model.model_) == model_file.compute_digest(alone.model_)
+
+
+@pytest.mark.cluster
 @pytest.mark.usefixtures("each_alone")
 @pytest.mark.parametrize(("held", "workers"), every_two(["persisted", "read"], [2, 4]))
 def test_a_round_of_one_or_two_pieces_copies_no_chunk(workers, held):
@@ -132,8 +147,8 @@ def test_rows_stay_where_no_worker_has_many_more_than_its_share(rows, stays):
     assert is_even({f"w{i}": n for i, n in enumerate(rows)}, threads) == stays
     pair = {chunk: places[chunk] for chunk in (0, 1)}
     for stay in (True, False):
-        shares = make_shares({chunk: [10] for chunk in pair}, pair, threads, 4, stay)
-        assert ([share.at for share in shares] == ["w0"]) == stay
+        found = make_shares({chunk: [10] for chunk in pair}, pair, threads, 4, stay)
+        assert ([share.at for share in found] == ["w0"]) == stay
 
 
 @pytest.mark.cluster

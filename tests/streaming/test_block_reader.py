@@ -1,5 +1,7 @@
 """The reader holds a bounded number of units, however large a round is, and the sums do not know."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import merge_levels
 from dkernel.streaming.schedule import bundles, cut_pieces, shuffle_order
-from dkernel.streaming.shares import find_nodes, make_shares, merge_chunks
+from dkernel.streaming.shares import find_nodes, make_shares, merge_chunks, merge_results, sum_nodes
 from tests.streaming.execution.stand_ins import Counted
 from tests.streaming.sources import rings, source_of
 from tests.streaming.statistics import Sum, tree_sum
@@ -158,7 +160,7 @@ class Homes(Spread):
 @pytest.mark.parametrize("workers", [2, 3, 4])
 def test_every_process_keeps_its_share_of_all_that_a_round_mixes(source, workers):
     units, executor = [unit.rows for unit in source.units], Homes(workers)
-    passes = [bundles(units, 0, epoch, 8) for epoch in range(2)]
+    passes = [bundles(units, 0, epoch, 8, 32) for epoch in range(2)]
     reader = BlockReader(executor, source, True, passes)
     cut = cut_pieces(units)
     reader.fold(Sum(), cut, "survey", Progress("none"))
@@ -190,11 +192,38 @@ def test_the_nodes_of_any_shares_make_the_one_tree(counts, workers, threads, see
     def merge(left, right):
         return f"({left} {right})"
 
-    sums = {}
+    results = []
     for share in make_shares(sizes, places, {f"w{i}": threads for i in range(workers)}, workers * threads):
+        sums = {}
         for node, runs in find_nodes(share, sizes):
             lists = [words[run.chunk][run.first : run.last] for run in runs]
             sums[node] = merge_levels([(0, merge_levels([(0, word) for word in some], merge)) for some in lists], merge)
-    found = merge_chunks([sums.items()], merge)
-    total = merge_levels([(node.level, found[node]) for node in sorted(found)], merge)
-    assert total == tree_sum([tree_sum(some, merge) for some in words.values()], merge)
+        results.append(list(sums.items()))
+    wanted, pieces = tree_sum([tree_sum(some, merge) for some in words.values()], merge), dict(enumerate(counts))
+    for together in (1, 2, len(results)):  # calls whose results are merged before
+        groups = [results[i : i + together] for i in range(0, len(results), together)]
+        merged = [merge_results(SimpleNamespace(merge=merge), pieces, *some) for some in groups]
+        for some in (results, merged):
+            found = merge_chunks(some, merge)
+            assert merge_levels([(node.level, found[node]) for node in sorted(found)], merge) == wanted
+    assert len(merged[0]) <= len(words).bit_length()
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_the_sums_of_many_workers_are_merged_before_the_client_gets_them(keep):
+    """To equal bits, and each worker has neighbours of a round: few nodes come."""
+    X, y = rings(640 * 512)
+    source = source_of(X, y, [(512,)] * 640)
+    units = [unit.rows for unit in source.units]
+    executor, rounds = Homes(80), shuffle_order(units, 4, 0, 0, 4)
+    many = BlockReader(executor, source, keep, [bundles(units, 0, 0, 4, 4)])
+    alone = BlockReader(SerialExecutor(), source, keep=True)
+    many.__dict__["_window"] = 640
+    for i, turn in enumerate(rounds):
+        executor.calls.clear()
+        assert many.reduce(Sum(), turn, f"{i}") == alone.reduce(Sum(), turn, f"{i}")
+        sums, merges = (
+            [call for call in executor.calls if call.function is each] for each in (sum_nodes, merge_results)
+        )
+        assert (len(sums), len(merges)) == (80, 5)
+        assert sum(len(call.args[-1]) for call in sums) <= 160  # 160 chunks, two or so neighbours each
