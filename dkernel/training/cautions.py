@@ -1,6 +1,6 @@
-"""Warnings from the survey of the data: a class of one row, a constant feature, a copied label and the like."""
+"""Warnings from the survey of the data: a class of one row, a constant feature, a column that says the label."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.column_types import DATE, TIME
 from dkernel.data.encoding import CategoryColumn, NumberColumn
+from dkernel.data.encoding.counts import join_names
 from dkernel.data.source import Source
 from dkernel.numerics.random_streams import rows_of_hashes
 from dkernel.solvers.targets import Targets, name_of_target
@@ -15,8 +16,8 @@ from dkernel.streaming.survey import Reservoir, SurveyResult
 
 CAUTION_ROWS = 4096  # rows in which the label is compared with the features, and values with each other
 FREQUENT = 0.01  # share of the rows: a value this frequent is not the tail of a distribution
+UNSAID = 0.02  # share of the label's variance; of 52 public sets the strongest column leaves 0.08
 SEVERAL_VALUES = 12  # different values; a column with fewer may hold codes
-NAMED = 8  # most names in a caution
 CONSTANT_LABEL = "label"  # name of the caution that estimators raise as a warning
 
 
@@ -27,21 +28,21 @@ def cautions(
     classes = targets.classes is not None
     single = [repr(label) for label, n in counts.items() if n == 1] if classes and source.weight is None else []
     if single:
-        yield "rare classes", f"{_join_names(single)}: one row each, learned from it alone or, held out, from none"
+        yield "rare classes", f"{join_names(single)}: one row each, learned from it alone or, held out, from none"
     if targets.constant:
         centers = np.broadcast_to(targets.center, targets.outputs)
         named = [f"{name_of_target(source.label, j, targets.outputs)}, {centers[j]:.6g}" for j in targets.constant]
-        yield CONSTANT_LABEL, f"{_join_names(named)}: one value in all rows, which is what is predicted"
+        yield CONSTANT_LABEL, f"{join_names(named)}: one value in all rows, which is what is predicted"
     encoded = source.encoding.columns if source.encoding else ()
     levels = [column.levels for column in encoded if isinstance(column, CategoryColumn)]
     if alike := [pair for words in (counts if classes else (), *levels) for pair in _alike(words)]:
-        yield "alike", f"{_join_names(alike)}: only spaces or capitals differ, and these are different values"
+        yield "alike", f"{join_names(alike)}: only spaces or capitals differ, and these are different values"
     if source.sparse or source.objects:
         return
     columns = _columns(source)
     level = survey.low == survey.high
     if constant := [name for name, inputs in columns.items() if len(inputs) and level[inputs].all()]:
-        yield "constant", f"{_join_names(constant)}: one value in all rows, so useless"
+        yield "constant", f"{join_names(constant)}: one value in all rows, so useless"
     numbers = {name: inputs[0] for name, inputs in columns.items() if len(inputs) and not level[inputs[0]]}
     sample = survey.reservoir
     starts = {
@@ -51,7 +52,7 @@ def cautions(
     }
     steps = {name: _step(survey, j) for name, j in numbers.items() if source.weight is None}
     if counting := [name for name, step in steps.items() if step == 1 and name not in starts]:
-        yield "row numbers", f"{_join_names(counting)}: these number the rows, so exclude them"
+        yield "row numbers", f"{join_names(counting)}: these number the rows, so exclude them"
     if ordering := [
         name
         for name, j in numbers.items()
@@ -60,22 +61,22 @@ def cautions(
         text = (
             "the rows are in its order, and rows left out at random lie between rows that were learned from; judge by"
         )
-        yield "ordered", f"{_join_names(ordering)}: {text} the last ones (--holdout-by time:{ordering[0]})"
+        yield "ordered", f"{join_names(ordering)}: {text} the last ones (--holdout-by time:{ordering[0]})"
     X, y = sample.X[:CAUTION_ROWS], sample.y[:CAUTION_ROWS]
     values = {name: X[:, j] for name, j in numbers.items()}
     if not classes and y.ndim == 1:
         values[source.label or "the label"] = y
     if dates := [f"{name} ({form})" for name, column in values.items() if (form := _form_of_dates(column))]:
         text = "as numbers 20191231 and 20200101 are far apart; make dates of them (--formats NAME=%Y%m%d)"
-        yield "whole dates", f"{_join_names(dates)}: {text}"
+        yield "whole dates", f"{join_names(dates)}: {text}"
     if far := [f"{name} {_show(x, starts.get(name))}" for name, column in values.items() for x in _far_values(column)]:
         text = "frequent and far from all others; where this means missing, leave the field empty"
-        yield "far values", f"{_join_names(far)}: {text}"
-    if len(X) >= 20 and y.ndim == 1:  # fewer rows may agree by chance
-        names = {name: inputs for name, inputs in columns.items() if not level[inputs].all()}
-        if copies := (_same_groups if classes else _same_lines)(X, y, names):
-            text = "exclude what is not known when predictions are made"
-            yield "copies", f"{_join_names(copies)}: on {len(X):,} rows these say the label exactly; {text}"
+        yield "far values", f"{join_names(far)}: {text}"
+    told = {*counting, *ordering}  # where neighbours have nearly one label, as days of a series have
+    names = {name: inputs for name, inputs in columns.items() if not level[inputs].all() and name not in told}
+    if leaks := [name for name, inputs in names.items() if y.ndim == 1 and _says_label(X[:, inputs], y, classes)]:
+        text = f"alone says the label on {len(X):,} rows; is it known when you predict? If not, exclude it"
+        yield "too good", f"{join_names(leaks)}: {'each ' * (len(leaks) > 1)}{text}"
 
 
 def _alike(words: Iterable[Any]) -> list[str]:
@@ -169,39 +170,42 @@ def _columns(source: Source) -> dict[str, list[int]]:
     return {name: [j] for j, name in enumerate(source.columns)}
 
 
-def _same_groups(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequence[int]]) -> list[str]:
-    """Return the columns with one value for each class, which differs between classes."""
-    _, codes = np.unique(y, return_inverse=True)
-    n = int(codes.max()) + 1
-    first = np.sort(X[:64], axis=0)  # these rows show that most features are no copy of the label
-    different = (first[1:] != first[:-1]).sum(axis=0) + 1
-    names = []
-    for name, inputs in columns.items():
-        if n < 2 or (different[list(inputs)] > n).any():
-            continue
-        _, groups = np.unique(X[:, list(inputs)], axis=0, return_inverse=True)
-        pairs = np.unique(np.stack([groups.reshape(-1), codes.reshape(-1)]), axis=1)
-        if pairs.shape[1] == n == int(groups.max()) + 1:
-            names.append(name)
-    return names
+def _says_label(X: NDArray[Any], y: NDArray[Any], classes: bool) -> bool:
+    """True if a column, of inputs (n, k), alone says the label y (n,) on rows that it was not asked about.
+
+    Examples
+    --------
+    >>> x = np.arange(400.0)[:, None]
+    >>> _says_label(x, x[:, 0] > 99, True), _says_label(x, x[:, 0] % 2, True), _says_label(x, x[:, 0] ** 3, False)
+    (True, False, True)
+    """
+    some = slice(len(X) // 8)  # rows that show that most columns say little
+    return _unsaid(X[some], y[some], classes, 0.0) < 0.3 and _unsaid(X, y, classes, 0.5) <= UNSAID
 
 
-def _same_lines(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequence[int]]) -> list[str]:
-    """Return the columns of one number that is a linear function of the label."""
-    target = y.astype(np.float64)
-    target -= target.mean()
-    width = float(np.sqrt(target @ target))
-    names = []
-    for name, inputs in columns.items():
-        x = X[:, inputs[0]].astype(np.float64)
-        x -= x.mean()
-        size = float(np.sqrt(x @ x))
-        if size and width:
-            rest = target / width - x / size * float(target @ x) / (size * width)
-            if float(np.sqrt(rest @ rest)) < 1e-5:  # float32 rounds a copy by this share of its deviation
-                names.append(name)
-    return names
+def _unsaid(X: NDArray[Any], y: NDArray[Any], classes: bool, least: float) -> float:
+    """Return the share of the variance of a label, of numbers that of their ranks, which a column leaves.
 
+    Half the mean square difference of neighbours in its order is that variance (von Neumann 1941); of classes it is the
+    share of neighbours of two classes, but for those that a threshold between classes makes. Where many neighbours have
+    one value, as of a category, these alone count too.
 
-def _join_names(names: Sequence[str]) -> str:
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    Parameters
+    ----------
+    least : share of the pairs that have one value, from which these count; if 0, the answer of too few pairs is 0
+    """
+    first, rest = X[:, 0], X[:, 1:].astype(np.float64) @ np.arange(1.0, X.shape[1])
+    order = np.lexsort((rest, first))
+    values, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+    steps = np.diff(codes[order]).astype(np.float64)
+    left = (steps != 0).astype(np.float64) if classes else steps**2 / 2
+    shares = counts / len(y)
+    spread, thresholds = (1 - float(shares @ shares), len(values) - 1) if classes else (float(codes.var()), 0)
+    alike = left[(np.diff(first[order]) == 0) & (np.diff(rest[order]) == 0)]
+    of_values = [(alike, 0)] if len(alike) >= least * len(left) else []
+    found = [
+        max(pairs.sum() - free, 0.0) / (len(pairs) * spread)
+        for pairs, free in ((left, thresholds), *of_values)
+        if spread and len(pairs) * (spread if classes else 1) >= 20  # of so many by chance all are missing in e^-20
+    ]
+    return float(min(found, default=least > 0))

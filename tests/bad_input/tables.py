@@ -208,7 +208,7 @@ def floating(at: Doors) -> None:
 @bad("label that a feature copies", HANDLED, "a warning with the names of such features")
 def copied(at: Doors) -> None:
     at.trains(arrow(s=frame()["label"].str.upper()))
-    assert "copies       s: on 300 rows these say the label exactly" in at.said
+    assert "too good     s: alone says the label on 300 rows" in at.said
 
 
 @bad("label missing in some rows", BOTH, "refused with file and row; `--max-bad-rows N` leaves such rows out")

@@ -67,10 +67,14 @@ LINES = {
     ),
     "a number that copies the label": (
         lambda: parquet(same=table()["y"].map({"no": 5.0, "yes": 1.5})), "", 0,
-        "copies       same: on 300 rows these say the label exactly",
+        "too good     same: alone says the label on 300 rows; is it known when you predict?",
     ),
     "a number that copies a number": (
-        lambda: parquet(y=table()["a"] ** 3, euros=0.9 * table()["a"] ** 3 + 2), "", 0, "copies       euros: on",
+        lambda: parquet(y=table()["a"] ** 3, euros=0.9 * table()["a"] ** 3 + 2), "", 0, "a, euros: each alone",
+    ),
+    "a reason that rows of one class have": (
+        lambda: csv(frame=numbers(why=np.where(table()["y"] == "yes", np.resize(["R1", "R2", "R3"], 300), ""))), "", 0,
+        "too good     why: alone says",
     ),
     "another delimiter that is given": (lambda: csv(sep="~"), "--delimiter ~", 0, "m: 300 rows"),
     "a date in another format": (
@@ -179,7 +183,7 @@ def test_counts_and_codes_are_no_mistakes(run_to):
     )  # fmt: skip
     said = run_to("train", parquet(frame=frame), "--label", "y", "--out", "m", *FIXED)
     remarks = ("far values", "row numbers", "alike", "left out  ", "texts", "whole dates", "rare classes", "constant ")
-    assert not any(word in said.stdout for word in (*remarks, "copies"))
+    assert not any(word in said.stdout for word in (*remarks, "too good"))
 
 
 def test_a_column_that_training_saw_empty_is_not_counted_as_filled(run, run_to):

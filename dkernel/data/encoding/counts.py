@@ -383,20 +383,20 @@ class TableCounts:
         pairs = list(zip(kinds.items(), self.columns, strict=True))
         gaps = [f"{name} {_share(count.missing / self.copies)}" for (name, _), count in pairs if count.missing]
         if gaps:
-            lines["missing"] = _join_names(gaps)
+            lines["missing"] = join_names(gaps)
         words = [
             f"{name} ({len(c.in_kind().counts)} values)" if c.exact else f"{name} (over {c.most:,} values)"
             for (name, _), c in pairs
             if isinstance(c, CategoryCount)
         ]
         if words:
-            lines["categories"] = _join_names(words)
+            lines["categories"] = join_names(words)
         codes = [
             (name, count.levels) for (name, kind), count in pairs if isinstance(count, NumberCount) and kind == "number"
         ]
         if words and (said := [f"{name} {len(levels)}" for name, levels in codes if levels]):
             text = "most rows have one value, so as many frequent values became 0/1 inputs"
-            lines["codes"] = f"{_join_names(said)}: {text}"
+            lines["codes"] = f"{join_names(said)}: {text}"
         lines |= self._useless_columns(kinds)
         return lines
 
@@ -406,13 +406,13 @@ class TableCounts:
         empty = [name for name, count in pairs if count.missing == self.copies]
         words = [(name, count) for name, count in pairs if isinstance(count, CategoryCount) and name not in empty]
         alone = [name for name, count in words if not count.levels]
-        lines = {"identifiers": f"{_join_names(alone)}: hardly a value came twice, so exclude them"} if alone else {}
-        return {**lines, **({"empty": f"{_join_names(empty)}: no row has a value"} if empty else {})}
+        lines = {"identifiers": f"{join_names(alone)}: hardly a value came twice, so exclude them"} if alone else {}
+        return {**lines, **({"empty": f"{join_names(empty)}: no row has a value"} if empty else {})}
 
 
 def _share(part: float) -> str:
     return f"{100 * part:.0f} %" if part > 0.1 else f"{100 * part:.2g} %"
 
 
-def _join_names(texts: Sequence[str]) -> str:
+def join_names(texts: Sequence[str]) -> str:
     return ", ".join(texts[:12]) + (f" and {len(texts) - 12} more" if len(texts) > 12 else "")
