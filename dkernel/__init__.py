@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from dkernel.leaves.cells.parameters import Cells
     from dkernel.leaves.explanation.explanation import Explanation, explain
     from dkernel.leaves.export.onnx import to_onnx
+    from dkernel.leaves.look.look import Look, look
     from dkernel.leaves.objects.strings_and_sets import SetKernel, SpectrumKernel
     from dkernel.leaves.transforms.binning import BinningFeatures
     from dkernel.leaves.transforms.cca import KernelCCA
@@ -82,6 +83,7 @@ __all__ = [
     "KernelRegressor",
     "Laplacian",
     "Linear",
+    "Look",
     "Matern",
     "Normalized",
     "NystromFeatures",
@@ -101,6 +103,7 @@ __all__ = [
     "gram",
     "is_psd",
     "load",
+    "look",
     "nystrom_operator",
     "open_source",
     "parse",
@@ -135,6 +138,7 @@ _MORE = {
     "Geometric",
     "KernelCCA",
     "KernelPerceptron",
+    "Look",
     "Normalized",
     "PowerSeries",
     "ProductCauchy",

@@ -51,6 +51,7 @@ LEAVES = {
     "export": Leaf("models as ONNX graphs", {"onnx": "to_onnx"}, ("export",)),
     "jobs": Leaf("jobs that are given to a cluster", commands=("watch", "cancel")),
     "lakes": Leaf("snapshots of Delta and Iceberg tables"),
+    "look": Leaf("the look at data before a fit", {"look": "Look look"}),
     "maps": Leaf("maps of rare kernels", maps=("chi2", "maclaurin", "relu", "tensorsketch")),
     "objects": Leaf(
         "kernels of strings and sets", {"strings_and_sets": "SetKernel SpectrumKernel"}, kernels=("strings_and_sets",)

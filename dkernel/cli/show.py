@@ -11,8 +11,6 @@ from dkernel.cli.options import READ, WRITTEN, debug_option, overwrite_option, s
 from dkernel.cli.outputs import check_model_path, check_outputs
 from dkernel.cli.say import say
 
-MOST_SHOWN = 40  # columns that have a line
-
 
 @click.command("show", cls=ExitCodeCommand, short_help="Describe a model, from the header of its file.")
 @click.argument("model", type=READ)
@@ -51,6 +49,7 @@ def show_command(model: str, json: bool, markdown: bool, out: str | None, **valu
 
 
 def _lines(path: str, header: Mapping[str, Any]) -> Iterator[str]:
+    from dkernel.data.encoding.counts import join_names
     from dkernel.inference.summary import FitSummary
 
     summary = FitSummary.of_header(header)
@@ -60,37 +59,30 @@ def _lines(path: str, header: Mapping[str, Any]) -> Iterator[str]:
     yield from _fact("label", header["label"])
     if classes is not None:
         kind = "text" if "U" in classes["dtype"] else classes["dtype"]
-        yield from _fact("classes", f"{_some([repr(value) for value in classes['values']])} ({kind})")
+        yield from _fact("classes", f"{join_names([repr(value) for value in classes['values']])} ({kind})")
     if isinstance(columns, dict):
         last = columns["first"] + columns["n"] - 1
         yield from _fact("features", f"{columns['n']:,}, of sparse rows: {columns['first']} to {last}")
     else:
-        yield from _fact("features", f"{len(columns)}: {_some(columns)}")
+        yield from _fact("features", f"{len(columns)}: {join_names(columns)}")
     yield from _schema(header)
     weights = header["facts"].get("weights", ())
     if len(weights) == len(columns) and not isinstance(columns, dict):
         strongest = sorted(zip(columns, weights, strict=True), key=lambda pair: -pair[1])
-        yield from _fact("weights", _some([f"{name} {weight:.3g}" for name, weight in strongest]))
+        yield from _fact("weights", join_names([f"{name} {weight:.3g}" for name, weight in strongest]))
     yield from summary.lines(verbose=True)
 
 
 def _schema(header: Mapping[str, Any]) -> Iterator[str]:
     """A line for each of the first columns: what training saw of it."""
+    from dkernel.data.schema import list_columns
     from dkernel.model.model_file import schema_in
 
-    schema = list(schema_in(header).items())
-    if not schema:
-        return
-    width = max(len(name) for name, _ in schema[:MOST_SHOWN])
-    for i, (name, column) in enumerate(schema[:MOST_SHOWN]):
+    listed = list_columns(schema_in(header))
+    width = max((len(name) for name, _ in listed), default=0)
+    for i, (name, column) in enumerate(listed):
         yield f"  {'' if i else 'columns':<12} {name:<{width}}  {column}"
-    if len(schema) > MOST_SHOWN:
-        yield f"  {'':<12} and {len(schema) - MOST_SHOWN:,} more (--json has all)"
 
 
 def _fact(name: str, value: str) -> Iterator[str]:
     yield f"  {name:<12} {value}"
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")

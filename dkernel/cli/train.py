@@ -105,7 +105,7 @@ resume_option = setting("--resume", is_flag=True, usual=True, help="Continue fro
     metavar="off|linear|all",
     help="Compare with a linear model on the holdout; all: with boosted trees too (LightGBM). Default: linear.",
 )
-@setting("--dry-run", is_flag=True, usual=True, help="Print the plan (memory, work, readings) and stop.")
+@setting("--dry-run", is_flag=True, usual=True, help="Print types, what to check and the plan, and stop.")
 @setting("--detach", is_flag=True, help="Give the job to the cluster, print its name and end. See dkernel watch.")
 @run_options
 @click.pass_context
@@ -124,7 +124,7 @@ def train_command(ctx: click.Context, /, **values: Any) -> None:
     require_options(ctx, values, ["data", "label"] if values["dry_run"] else ["data", "label", "out"])
     connection = connect_arguments(ctx, values)
     if values["dry_run"]:
-        _plan(values, recipe, connection)
+        load_leaf("look", "dry_run", "--dry-run").print_look(values, recipe, connection)
         return
     if values["detach"]:
         _detach(ctx, values, connection)
@@ -366,22 +366,3 @@ def fit_files(
         with record.phase("report"):
             record.write_report(values["report"], partial(write, result=result, summary=summary))
     return list(summary.lines(values["verbose"]))
-
-
-def _plan(values: Mapping[str, Any], recipe: "Recipe", connection: Mapping[str, Any]) -> None:
-    from dkernel.cli.run_record import plain
-    from dkernel.inference.baselines import baselines_cost
-    from dkernel.streaming.execution.connect import connect
-    from dkernel.training.fit import plan
-    from dkernel.training.planning.memory_plan import format_plan
-
-    with connect(**connection) as executor, count_bad_rows(partial(open_rows, executor=executor), values, recipe):
-        source, recipe = open_for(values, recipe, executor)
-        compared = baselines_cost(source.n_rows, source.n_in, values["baselines"])
-        work = plan(source, recipe, executor, [compared])
-    if values["json"]:
-        click.echo(json.dumps(work, default=plain))
-    else:
-        lines = format_plan(work)
-        width = max(len(name) for name, _ in lines)
-        say("\n".join(f"{name:<{width}}  {text}" for name, text in lines))

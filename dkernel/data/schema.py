@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 from dkernel.data.column_types import DATE, TIME
 from dkernel.data.encoding import CategoryColumn, Encoding, NumberColumn
 from dkernel.data.encoding.columns import ONE_HOT
+
+MOST_LISTED = 40  # columns that have a line
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ class ColumnSchema:
         if self.range is not None:
             words.append(" to ".join(map(self._show, self.range)))
         if self.type == "category":
-            words.append(f"of {len(self.levels)} levels")
+            first = ", ".join(repr(level[:20]) for level in self.levels[:4]) + ", ..." * (len(self.levels) > 4)
+            words.append(f"of {len(self.levels):,} levels: {first}" if first else "of values that hardly came twice")
         return " ".join(words) + (f", missing {100 * self.missing:.2g} %" if self.missing else "")
 
     def _show(self, value: float) -> str:
@@ -60,6 +64,13 @@ class ColumnSchema:
         if self.type == TIME:
             return str(np.datetime64(round(value), "s"))[11:]
         return f"{value:.6g}"
+
+
+def list_columns(columns: Mapping[str, object]) -> list[tuple[str, str]]:
+    """The first columns, each with its text, and how many more there are."""
+    listed = [(name, str(text)) for name, text in islice(columns.items(), MOST_LISTED)]
+    more = len(columns) - len(listed)
+    return [*listed, ("", f"and {more:,} more (--json has all)")] if more else listed
 
 
 def describe_columns(

@@ -37,6 +37,7 @@ CHOICES = (
     "polish",
     "alpha",
     "local",
+    "categories",
 )
 """Lines of a fit that say what it chose. Its other lines are about the data, or say that it ended early."""
 _OF_RANKING = {"roc_auc": "auc", "average_precision": "average_precision"}  # scorer -> its name in `baselines`

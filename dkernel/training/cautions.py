@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from dkernel.data.column_types import DATE, TIME
 from dkernel.data.encoding import CategoryColumn, NumberColumn
 from dkernel.data.encoding.counts import join_names
+from dkernel.data.encoding.words import NO_VALUES
 from dkernel.data.source import Source
 from dkernel.numerics.random_streams import rows_of_hashes
 from dkernel.solvers.targets import Targets, name_of_target
@@ -37,9 +38,11 @@ def cautions(
     levels = [column.levels for column in encoded if isinstance(column, CategoryColumn)]
     if alike := [pair for words in (counts if classes else (), *levels) for pair in _alike(words)]:
         yield "alike", f"{join_names(alike)}: only spaces or capitals differ, and these are different values"
+    if codes := [f"{column.name} {level!r}" for column in encoded for level in column.levels if level in NO_VALUES]:
+        yield "no values", f"{join_names(codes)}: where this means missing, leave the field empty"
     if source.sparse or source.objects:
         return
-    columns = _columns(source)
+    columns = inputs_of_columns(source)
     level = survey.low == survey.high
     if constant := [name for name, inputs in columns.items() if len(inputs) and level[inputs].all()]:
         yield "constant", f"{join_names(constant)}: one value in all rows, so useless"
@@ -163,11 +166,16 @@ def _form_of_dates(x: NDArray[Any]) -> str | None:
     return None
 
 
-def _columns(source: Source) -> dict[str, list[int]]:
+def inputs_of_columns(source: Source) -> dict[str, list[int]]:
     """Return the positions of the inputs of each column."""
     if source.encoding is not None:
         return {name: list(inputs) for name, inputs in source.encoding.positions.items()}
     return {name: [j] for j, name in enumerate(source.columns)}
+
+
+def key_of_values(X: NDArray[Any]) -> NDArray[Any]:
+    """Return a number for each row (n,): equal for equal inputs (n, k) of a column, in the order of the first."""
+    return X[:, 0] if X.shape[1] == 1 else X[:, 0] + 1j * (X[:, 1:].astype(np.float64) @ np.arange(1.0, X.shape[1]))
 
 
 def _says_label(X: NDArray[Any], y: NDArray[Any], classes: bool) -> bool:
@@ -179,7 +187,7 @@ def _says_label(X: NDArray[Any], y: NDArray[Any], classes: bool) -> bool:
     >>> _says_label(x, x[:, 0] > 99, True), _says_label(x, x[:, 0] % 2, True), _says_label(x, x[:, 0] ** 3, False)
     (True, False, True)
     """
-    some = slice(len(X) // 8)  # rows that show that most columns say little
+    some = slice(1 + len(X) // 8)  # rows that show that most columns say little
     return _unsaid(X[some], y[some], classes, 0.0) < 0.3 and _unsaid(X, y, classes, 0.5) <= UNSAID
 
 
@@ -194,14 +202,14 @@ def _unsaid(X: NDArray[Any], y: NDArray[Any], classes: bool, least: float) -> fl
     ----------
     least : share of the pairs that have one value, from which these count; if 0, the answer of too few pairs is 0
     """
-    first, rest = X[:, 0], X[:, 1:].astype(np.float64) @ np.arange(1.0, X.shape[1])
-    order = np.lexsort((rest, first))
+    keys = key_of_values(X)
+    order = np.argsort(keys, kind="stable")
     values, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     steps = np.diff(codes[order]).astype(np.float64)
     left = (steps != 0).astype(np.float64) if classes else steps**2 / 2
     shares = counts / len(y)
     spread, thresholds = (1 - float(shares @ shares), len(values) - 1) if classes else (float(codes.var()), 0)
-    alike = left[(np.diff(first[order]) == 0) & (np.diff(rest[order]) == 0)]
+    alike = left[np.diff(keys[order]) == 0]
     of_values = [(alike, 0)] if len(alike) >= least * len(left) else []
     found = [
         max(pairs.sum() - free, 0.0) / (len(pairs) * spread)

@@ -59,7 +59,8 @@ REFUSED, USAGE = 65, 2
 LINES = {
     "a label in capitals": (parquet, "--label Y", REFUSED, "Did you mean 'y'?"),
     "a category of pandas of whole numbers": (
-        lambda: parquet(zone=pd.Categorical(np.resize([1, 2, 7], 300))), "", 0, "categories   zone (3 values)",
+        lambda: parquet(zone=pd.Categorical(np.resize([1, 2, 7], 300))), "--dry-run", 0,
+        "zone  category of 3 levels: '1', '2', '7'",
     ),
     "a constant feature": (lambda: parquet(c=1.0), "", 0, "constant     c: one value in all rows"),
     "a class of one row": (

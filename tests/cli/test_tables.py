@@ -42,7 +42,7 @@ def there(here):
 @pytest.mark.usefixtures("there")
 def test_train_evaluate_and_score_need_nothing_but_the_label(run_to):
     said = run_to("train", "train.parquet", "--label", "y", "--out", "m").stdout
-    assert "categories   city (3 values), size (3 values)" in said
+    assert "categories" not in said
     assert "missing      x " in said
     figures = json.loads(run_to("evaluate", "m", "new.parquet", "--json", "--quiet").stdout)
     assert figures["accuracy"] > 0.8

@@ -114,7 +114,7 @@ def test_rows_by_time_that_differ_are_a_shift():
 
 
 def test_choices_are_for_those_who_ask_and_a_loaded_machine_has_no_rows(tmp_path):
-    machine = KernelRegressor("gaussian", n_components=50).fit(X, X[:, 0] ** 2)
+    machine = KernelRegressor("gaussian", n_components=50).fit(X, X[:, 0] ** 2 + X[:, 1])
     assert "alpha" not in summary(machine)
     chosen = summary(machine, verbose=True)
     assert "alpha" in chosen

@@ -349,8 +349,7 @@ def _resources(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
     measured = [
         (f"measured peak, {text}", format_bytes(record[name])) for name, text in peaks.items() if record.get(name)
     ]
-    plan = [(name, text) for name, text in format_plan(result.plan) if name != "to change"]
-    yield _table("Plan and peaks", [*plan, *measured])
+    yield _table("Plan and peaks", [*format_plan(result.plan), *measured])
 
 
 def _identity(result: Any, summary: FitSummary, record: Mapping[str, Any]) -> Iterator[str]:

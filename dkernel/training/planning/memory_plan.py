@@ -247,7 +247,6 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("memory", f"{worker}, {format_bytes(plan['client_bytes'])} client"),
         ("time", f"{max(1, round(plan['core_seconds'])):,} s of one usual core; {threads}"),
         ("disk", f"{checkpoint} with --checkpoint, {scratch} of scratch"),
-        ("to change", "--n-components, --local and --effort: time and memory; --memory-limit: readings; all: --json"),
     ]
 
 
