@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     type=NAMES,
     metavar="WHAT,...",
     usual=True,
-    help="label, score, std, interval, probability, set, novelty. Default: label,score; for a regression score.",
+    help="label, score, std, interval, probability, set, novelty. Default: label and a probability, or score.",
 )
 @coverage_option
 @output_setting("--by-class", is_flag=True, help="Sets of --write set cover --coverage of each class.")
@@ -85,7 +85,7 @@ def score_command(ctx: click.Context, /, **values: Any) -> None:
 
     \b
     dkernel score model.safetensors new.parquet -o scores.parquet
-    dkernel score model.safetensors 'new/*.csv' -o scores --keep id --write label,probability
+    dkernel score model.safetensors 'new/*.csv' -o scores --keep id --write label,score
     """
     print_config(ctx, values)
     require_options(ctx, values, ["model", "data", "out"])

@@ -49,8 +49,8 @@ def score(
     out : str or path-like
         A .parquet, .csv or .npy file, a .zarr, or a folder of Parquet parts; or its URL.
     write : sequence of str, default=None
-        Any of label, score, std, interval, probability, set and novelty; by default label and score, of a regression
-        the score.
+        Any of label, score, std, interval, probability, set and novelty. By default the label and, of two classes, the
+        probability of the second, of more that of the label; the score of a regression, or without probabilities.
     coverage : float, default=0.9
         Share of the rows that intervals and sets are to cover.
     by_class : bool, default=False

@@ -1,7 +1,7 @@
 """Batch scoring: computes the scores of every row of a source, and writes them to an output that appears as a whole.
 
     rows out + rows rejected = rows in, in their order, the kept columns untouched:
-    kept ..., label, score ..., probability ...
+    kept ..., label, probability of a class
 
 One part per reading unit. A task reads a unit, scores it block by block and writes the part itself; only the part's
 record comes back, so the client holds no rows. A task does so with many small units, one after the other. Every worker
@@ -101,8 +101,8 @@ def write_scores(
     ----------
     source : opened with the model's columns; its kept columns are carried to the output
     out : a file (.parquet, .csv, .npy), a .zarr group, or a folder of Parquet parts
-    write : of WORDS; label and score when None, for a regression the score. `check_written` has the coverage of
-        intervals and sets too
+    write : of WORDS; the label and one probability when None, where the model has none the score. `check_written` has
+        the coverage of intervals and sets too
     max_bad_rows : rows that may be left out, of a source that was opened with `quarantine`; with one more the run
         ends with a DataError that shows the first ten
     max_bad_files : files that may be left out, those that `source` lacks among them: one whose middle turns out to be

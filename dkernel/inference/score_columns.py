@@ -1,7 +1,7 @@
 """Columns that scoring writes: label, scores, deviations, intervals, probabilities, sets, novelty of rows of blocks."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from dkernel.data.arrow import as_column
 from dkernel.data.block import Block
 from dkernel.data.division import groups_in
 from dkernel.errors import DataError, RecipeError, TooLargeError, UnsupportedError
+from dkernel.losses.metrics import class_of_scores
 from dkernel.model.conformal import COVERAGE, check_coverage
 from dkernel.model.model import Model
 
@@ -29,12 +30,14 @@ class Written:
     coverage : of intervals and sets
     by_class : whether that of sets holds in each class
     group : a kept column; the coverage then holds in each group of rows with one value of it
+    brief : of two classes the probability of the second alone, of more that of the label
     """
 
     words: tuple[str, ...]
     coverage: float = COVERAGE
     by_class: bool = False
     group: str | None = None
+    brief: bool = False
 
     @property
     def text(self) -> str:
@@ -53,28 +56,16 @@ def check_written(
 ) -> Written:
     """The words to write, in the order of WORDS; unknown ones and those that this model cannot answer are refused."""
     check_coverage(coverage)
-    words = words_for(model, write)
-    if "interval" in words:
-        model.known_conformal().radii(coverage, len(model.intercept))
-    if by_class and "set" not in words:
-        raise RecipeError("by_class is of sets: write set too.")
-    if group is not None:
-        if not {"interval", "set"} & {*words}:
-            raise RecipeError("group is of intervals and sets: write one of them too.")
-        model.known_conformal().codes([])  # refused where it has no groups
-    return Written(words, coverage, by_class, group)
-
-
-def words_for(model: Model, write: Sequence[str] | None) -> tuple[str, ...]:
-    """The words to write; their order is that of WORDS."""
     regression = model.classes is None
-    if write is None:
-        return ("score",) if regression else ("label", "score")
-    unknown = [word for word in write if word not in WORDS]
-    if unknown or not write:
-        odd = ", ".join(map(repr, unknown)) or "nothing"
-        raise RecipeError(f"Scoring cannot write {odd}. Possible: {', '.join(WORDS)}, one or more of them.")
-    words = tuple(word for word in WORDS if word in write)
+    words: tuple[str, ...] = (
+        ("score",) if regression else ("label", "probability" if model.has_probabilities else "score")
+    )
+    if write is not None:
+        unknown = [word for word in write if word not in WORDS]
+        if unknown or not write:
+            odd = ", ".join(map(repr, unknown)) or "nothing"
+            raise RecipeError(f"Scoring cannot write {odd}. Possible: {', '.join(WORDS)}, one or more of them.")
+        words = tuple(word for word in WORDS if word in write)
     if regression and (others := [word for word in words if word in ("label", "probability", "set")]):
         raise UnsupportedError(
             f"This model is a regression, whose prediction is the column 'score': it has no {' and no '.join(others)}. "
@@ -82,7 +73,8 @@ def words_for(model: Model, write: Sequence[str] | None) -> tuple[str, ...]:
         )
     if not regression and "interval" in words:
         raise UnsupportedError("This model is a classifier, whose answer is no number: it has no interval. Write set.")
-    if {"interval", "set"} & {*words}:
+    uncertain = bool({"interval", "set"} & {*words})
+    if uncertain:
         model.known_conformal()
     if "std" in words:
         model.known_variance()
@@ -91,7 +83,15 @@ def words_for(model: Model, write: Sequence[str] | None) -> tuple[str, ...]:
     if {"probability", "set"} & {*words}:
         # Asked once here, so that a loss without probabilities is refused before anything is read.
         model.probabilities(np.zeros((1, len(model.intercept)), np.float32))
-    return words
+    if "interval" in words:
+        model.known_conformal().radii(coverage, len(model.intercept))
+    if by_class and "set" not in words:
+        raise RecipeError("by_class is of sets: write set too.")
+    if group is not None and not uncertain:
+        raise RecipeError("group is of intervals and sets: write one of them too.")
+    if group is not None:
+        model.known_conformal().codes([])  # refused where it has no groups
+    return Written(words, coverage, by_class, group, brief=write is None)
 
 
 def output_columns(model: Model, kept_columns: Sequence[str], written: Written) -> tuple[str, ...]:
@@ -99,7 +99,9 @@ def output_columns(model: Model, kept_columns: Sequence[str], written: Written) 
     classes = [] if model.classes is None else [str(c) for c in model.classes.tolist()]
     made: list[str] = []
     for word in written.words:
-        if word in ("probability", "set"):
+        if word == "probability" and written.brief:
+            made.append(f"probability_{classes[1]}" if len(classes) == 2 else word)
+        elif word in ("probability", "set"):
             made += [f"{word}_{c}" for c in classes]
         elif word == "interval":
             several = len(model.intercept) > 1
@@ -141,25 +143,31 @@ def tables(model: Model, blocks: Sequence[Block], written: Written, kept_columns
         arrays: list[Any] = [block.kept.column(name) for name in kept_columns] if block.kept is not None else []
         # Their fields say more than their types: which of them is CSV text.
         fields = [block.kept.schema.field(name) for name in kept_columns] if block.kept is not None else []
-        S = model.scores(block.X)
         groups = None if written.group is None else groups_in(block.kept, written.group)
-        for word in written.words:
-            if word == "label":
-                arrays.append(as_column(model.labels(S)))
-            elif word == "novelty":
-                arrays.append(as_column(model.novelty(block.X)))
-            elif word == "std":
-                arrays += _arrays(model.std(block.X))
-            elif word == "interval":
-                arrays += _arrays(model.interval(block.X, written.coverage, groups))
-            elif word == "set":
-                arrays += _arrays(model.sets(model.probabilities(S), written.coverage, written.by_class, groups))
-            else:
-                arrays += _arrays(S if word == "score" else model.probabilities(S))
+        answer = _answers(model, block.X, written, groups)
+        arrays += [as_column(column) for word in written.words for column in _columns_of(answer[word]())]
         made = zip(names[len(fields) :], arrays[len(fields) :], strict=True)
         yield pa.table(arrays, pa.schema([*fields, *(pa.field(name, array.type) for name, array in made)]))
 
 
-def _arrays(values: Any) -> list[Any]:
+def _answers(model: Model, X: Any, written: Written, groups: Any) -> dict[str, Callable[[], Any]]:
+    """Word of WORDS -> gives its values (n,) or (n, k) for a block."""
+    S, coverage = model.scores(X), written.coverage
+    return {
+        "label": lambda: model.labels(S),
+        "score": lambda: S,
+        "std": lambda: model.std(X),
+        "interval": lambda: model.interval(X, coverage, groups),
+        "probability": lambda: _of_one_class(model.probabilities(S), S) if written.brief else model.probabilities(S),
+        "set": lambda: model.sets(model.probabilities(S), coverage, written.by_class, groups),
+        "novelty": lambda: model.novelty(X),
+    }
+
+
+def _of_one_class(P: Any, S: Any) -> Any:
+    return P[:, 1] if P.shape[1] == 2 else P[np.arange(len(P)), class_of_scores(S)]
+
+
+def _columns_of(values: Any) -> Any:
     """The columns of (n, k), or the one that (n,) is."""
-    return [as_column(column) for column in values.reshape(len(values), math.prod(values.shape[1:])).T]
+    return values.reshape(len(values), math.prod(values.shape[1:])).T

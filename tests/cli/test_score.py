@@ -12,10 +12,11 @@ def test_scores_in_order_with_kept_columns(run_to, model, data, tmp_path):
     result = run_to("score", model, data / "new.parquet", "--out", out, "--keep", "id", "--progress", "none")
     assert "500 rows" in result.stdout
     found = pd.read_parquet(out)
-    assert found.columns.tolist() == ["id", "label", "score"]
+    assert found.columns.tolist() == ["id", "label", "probability_out"]
     assert found["id"].tolist() == list(range(500))
     truth = pd.read_parquet(data / "test.parquet")["y"]
     assert (found["label"] == truth).mean() > 0.8
+    assert ((found["probability_out"] > 0.5) == (found["label"] == "out")).all()
 
 
 def test_the_second_time_does_nothing(run_to, model, data, tmp_path):

@@ -56,7 +56,11 @@ LINES = {
         "files are not written. Choose a name",
     ),
     "a kept column in capitals": ("score m new -o o --keep ID", REFUSED, "Did you mean 'id'?"),
-    "all columns, of which one is called as the score": ("score m clash -o o --keep all", REFUSED, "rename it in the"),
+    "all columns, of which one is called as the score": (
+        "score m clash -o o --write score --keep all",
+        REFUSED,
+        "rename it in the",
+    ),
     "a drifted column": ("score m drifted -o o", 0, "warning: a column has other values than in training: a: mean"),
     "a model at an address without one": ("score memory://none/m new -o o", REFUSED, "does not exist"),
     "a model that is none": ("score t.parquet new -o o", REFUSED, "t.parquet is not a dkernel model"),

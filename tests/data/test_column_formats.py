@@ -59,7 +59,7 @@ def test_files(kind, known, run_to, tmp_path):
     model, rows, out = tmp_path / "model", tmp_path / f"rows.{kind}", tmp_path / "out.parquet"
     getattr(TEXT.assign(y=Y), f"to_{kind}")(rows, index=False)
     run_to("train", rows, "--label", "y", "--out", model, "--quiet", *WORDS)
-    run_to("score", model, rows, "--out", out)
+    run_to("score", model, rows, "--out", out, "--write", "score")
     np.testing.assert_array_equal(pd.read_parquet(out).score, known)
     loaded = dkernel.load(model)
     np.testing.assert_array_equal(loaded.predict(TEXT), known)

@@ -128,7 +128,8 @@ def compare_estimator(data: Dataset, settings: dict[str, Any], folder: Path) -> 
 def check_files(data: Dataset, folder: Path, expected: np.ndarray, form: str) -> None:
     """The files that `score` writes hold the answers, and `evaluate` gives finite figures."""
     out = folder / f"scores.{form}"
-    found = command("score", folder / "m.safetensors", folder / "test.parquet", "--out", out, "--json", "--quiet")
+    words = ["--write", "score", "--json", "--quiet"]
+    found = command("score", folder / "m.safetensors", folder / "test.parquet", "--out", out, *words)
     assert found.code == 0, f"score: {found.message}"
     table = pd.read_parquet(out) if form == "parquet" else pd.read_csv(out)
     assert len(table) == len(data.test), f"score wrote {len(table)} rows of {len(data.test)}"

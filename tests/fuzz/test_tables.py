@@ -104,7 +104,7 @@ def by_command(table, settings, folder):
     options = [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", value)]
     fit = ["--label", "target", "--kernel", "gaussian", "--local", "none", "--seed", 0, "--baselines", "off"]
     run("train", rows, "--out", model, *fit, *options)
-    run("score", model, rows, "--out", out, "--allow-extra")
+    run("score", model, rows, "--out", out, "--allow-extra", "--write", "score")
     return read_scores(out)
 
 

@@ -89,7 +89,7 @@ def fit_and_score(column: Column, folder: Path) -> str:
 def check_scores(path: Path, kept: Column | None, test: Path) -> None:
     table = pq.read_table(path)
     assert table.num_rows == ROWS
-    scores = [column for column in table.column_names if column.startswith("score")]
+    scores = [column for column in table.column_names if column.startswith(("score", "probability"))]
     assert all(np.isfinite(table[column].to_numpy()).all() for column in scores), "a score is not finite"
     if kept:
         assert table[kept.name].to_pylist() == pq.read_table(test)[kept.name].to_pylist()

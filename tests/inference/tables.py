@@ -28,7 +28,7 @@ class LinearModel:
     def __init__(self, classes, outputs=1, logistic=False, shift=0.0):
         self.classes = None if classes is None else np.asarray(classes)
         self.intercept = np.full(outputs, shift)
-        self.logistic = logistic
+        self.logistic = self.has_probabilities = logistic
 
     def sum(self):
         return repr((self.classes, self.intercept))

@@ -117,6 +117,18 @@ def test_columns_of_many_classes_and_their_types(tmp_path):
     np.testing.assert_array_equal(found["label"], np.array([2, 5, 7])[X.argmax(axis=1)])
 
 
+@pytest.mark.parametrize(("classes", "name"), [(TEXT, "probability_yes é"), (["a", "b", "c"], "probability")])
+def test_by_default_the_label_has_one_probability(tmp_path, classes, name):
+    source, X = a_source(text=False)
+    model = LinearModel(classes, outputs=1 if len(classes) == 2 else 3, logistic=True)
+    write_scores(model, source, tmp_path / "out", SerialExecutor())
+    found, P = pd.read_parquet(tmp_path / "out"), model.probabilities(model.scores(X))
+    assert list(found) == ["id", "label", name]
+    np.testing.assert_array_equal(found[name], P[:, 1] if len(classes) == 2 else P.max(axis=1))
+    with pytest.raises(DataError, match="already exists"):  # of other columns than an output of before
+        write_scores(model, source, tmp_path / "out", SerialExecutor(), write=("label", "score"))
+
+
 @pytest.mark.parametrize("classes", [[False, True], [-1, 4], [0.5, 1.5], ["a", "bcd"]])
 def test_the_label_has_the_type_of_the_classes(tmp_path, classes):
     source, X = a_source(text=False)

@@ -192,7 +192,8 @@ def test_order(cut, random):
         edges = np.cumsum([0, *(n for unit in cut for n in unit)])
         for i, (a, b) in enumerate(pairwise(edges)):
             data.iloc[a:b].to_parquet(folder / "in" / f"{i}.parquet", index=False)
-        line = ["score", folder / "m", folder / "in", "--out", folder / "s.parquet", "--keep", "id", "--quiet"]
+        line = ["score", folder / "m", folder / "in", "--out", folder / "s.parquet", "--keep", "id"]
+        line += ["--write", "score", "--quiet"]
         result = CliRunner().invoke(main, [str(each) for each in line])
         assert result.exit_code == 0, result.output
         found = pd.read_parquet(folder / "s.parquet")
