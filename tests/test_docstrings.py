@@ -1,5 +1,6 @@
 """Docstrings of the public names and of the classes to extend follow numpydoc."""
 
+import ast
 import inspect
 import re
 from functools import cached_property
@@ -8,16 +9,22 @@ import pytest
 from numpydoc.validate import validate
 
 import dkernel
+from dkernel.estimators.docstrings import PASSAGES
 from dkernel.features.base import FeatureMap
 from dkernel.kernels.base import Kernel
 from dkernel.losses.losses import Loss
+from dkernel.model.local_settings import PARAMETERS_SENTENCE
 from dkernel.streaming.reduction import Statistic
+from tests.rooms import TREES
 
 TO_EXTEND = (Kernel, FeatureMap, Loss, Statistic)
 EXTENDED = "ES01"  # one sentence may say all
 ASKED_OF_METHODS = {"EX01", "SA01"}  # the example and the related names of a method are those of its class
 NO_PROPERTY = {"RT01"}
 VERBLESS = ("What ", "Whether ", "Who ", "How ", "That ", "Those ", "As ")
+SENTENCES = re.compile(
+    "|".join(" *" + re.escape(each).replace(r"\{\}", ".+") for each in [*PASSAGES, PARAMETERS_SENTENCE])
+)
 
 
 def public() -> dict[str, tuple[object, bool]]:
@@ -58,7 +65,7 @@ PUBLIC = public()
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_a_public_docstring_follows_numpydoc(name):
-    """And its summary has a subject or a verb, no name of a shared passage is left, and a function says its errors."""
+    """And its summary has a subject or a verb, no shared passage is left out, and a function says its errors."""
     value, is_method = PUBLIC[name]
     passed_over = {EXTENDED} | (ASKED_OF_METHODS if is_method else set())
     if isinstance(value, (property, cached_property)):
@@ -69,6 +76,19 @@ def test_a_public_docstring_follows_numpydoc(name):
     assert not wrong
     text = inspect.getdoc(function_of(value) or value)
     assert not text.startswith(VERBLESS)
-    assert not re.search(r"^ *\{[\w -]*\w(: [^{}]+)?\}$", text, re.MULTILINE)
+    assert not any(line for line in text.splitlines() if SENTENCES.fullmatch(line))
     of_a_class_to_extend = any(name.startswith(f"{one.__module__}.{one.__qualname__}.") for one in TO_EXTEND)
     assert of_a_class_to_extend or not inspect.isfunction(value) or "Raises\n------" in text
+
+
+def test_an_editor_shows_no_name_in_braces():
+    """The source of a docstring is what most editors show, and its sentences are those of the passages."""
+    shown = [
+        text
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node))
+    ]
+    assert [text for text in shown if re.search(r"^ *\{[a-z][\w -]*\w(: [^{}]+)?\}$", text, re.MULTILINE)] == []
+    lines = {line.strip() for text in shown for line in text.splitlines()}
+    assert [each for each in SENTENCES.pattern.split("|") if not any(map(re.compile(each).fullmatch, lines))] == []

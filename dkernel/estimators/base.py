@@ -76,7 +76,7 @@ class KernelMachine(LinearCoefficients, BlockLearner, NamedParameters):
         **params : Any
             Name of a parameter -> its value.
 
-        {returns itself}
+        Returns this object.
 
         Raises
         ------
@@ -114,11 +114,11 @@ class KernelMachine(LinearCoefficients, BlockLearner, NamedParameters):
     ) -> Self:
         """Learn from rows and labels, or numbers.
 
-        {parameters of fits: alpha, iterate and the end of the passes}
+        Learns from rows; those of eval_set, or those held out, judge alpha, iterate and the end of the passes.
 
-        {returns itself}
+        Returns this object.
 
-        {errors of fits}
+        Raises the errors of a fit: RecipeError, DataError, ClusterError.
 
         Warns
         -----
@@ -293,7 +293,7 @@ class KernelMachine(LinearCoefficients, BlockLearner, NamedParameters):
     def report(self, path: str | PathLike[str]) -> None:
         """Write one HTML page about the fit, as `dkernel train --report` does.
 
-        {page to write}
+        Writes to path; NotFittedError before `fit`, UnsupportedError without matplotlib.
         """
         require_fitted(self, "model_")
         if self._finished is None:
@@ -366,7 +366,7 @@ class KernelMachine(LinearCoefficients, BlockLearner, NamedParameters):
         groups : array of shape (n_samples,), default=None
             Group of each row: text, whole numbers or booleans.
 
-        {returns itself}
+        Returns this object.
 
         Raises
         ------

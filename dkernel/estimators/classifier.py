@@ -52,11 +52,11 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     Parameters
     ----------
-    {parameters}
+    The parameters are those of the signature; `help` describes each.
 
     Attributes
     ----------
-    {attributes of machines}
+    model_, kernel_, n_components_, alpha_, n_iter_, norm_, support_, schema_, chosen_ : what a fit has found.
     classes_ : ndarray of shape (n_classes,)
         Labels in the order of the scores.
     coef_ : ndarray of shape (C, p)
@@ -157,16 +157,16 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         old : array, dataframe or Dask collection of shape (n_old, n_features), default=None
             Rows of the training, all or a sample. Grids are held by them; other models do not look.
 
-        {returns itself}
+        Returns this object.
 
-        {errors of fits}
+        Raises the errors of a fit: RecipeError, DataError, ClusterError.
         """
         return self._partial_fit(X, y, classes, sample_weight, old)
 
     def predict(self, X: Any) -> Any:
         """Predict the labels of the rows.
 
-        {answers: (n_samples,) | Labels.}
+        Gives (n_samples,) for rows X: Labels.
         """
         require_fitted(self, "classes_")
         return self._answer(X, Model.predict, "label", self.classes_.dtype)
@@ -174,8 +174,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def decision_function(self, X: Any) -> Any:
         """Compute the scores of the rows.
 
-        {answers: (n_samples,) or (n_samples, n_classes)
-        | Scores, float32; of two classes one, positive for the second.}
+        Gives (n_samples,) or (n_samples, n_classes) for rows X: Scores, float32; of two classes one, for the second.
         """
         require_fitted(self, "classes_")
         return self._answer(X, score_block, "score", "float32", None if len(self.classes_) == 2 else len(self.classes_))
@@ -184,7 +183,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def predict_proba(self, X: Any) -> Any:
         """Compute P(class | x): by the loss where it is "logistic" or "softmax", else by the calibration.
 
-        {answers: (n_samples, n_classes) | Probabilities, float64.}
+        Gives (n_samples, n_classes) for rows X: Probabilities, float64.
         """
         require_fitted(self, "classes_")
         return self._answer(X, probability_block, "probability", "float64", len(self.classes_))
@@ -193,7 +192,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def predict_log_proba(self, X: Any) -> Any:
         """Compute the logarithms of `predict_proba`.
 
-        {answers: (n_samples, n_classes) | Logarithms, -inf where the probability is 0.}
+        Gives (n_samples, n_classes) for rows X: Logarithms, -inf where the probability is 0.
         """
         require_fitted(self, "classes_")
         return self._answer(X, log_probability_block, "probability", "float64", len(self.classes_))
@@ -208,19 +207,19 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         as these are holds its class with a probability of `coverage`. It may be empty, where no class is as likely as
         nearly all classes of those rows were.
 
-        {parameters of rows}
+        X holds the rows: an array, dataframe, sparse matrix or Dask collection.
         coverage : float, default=0.9
             Share of the rows whose sets are to hold their class.
         by_class : bool, default=False
             Whether that is the share of each class, by a q of its own, and not of all rows.
-        {groups of answers}
+        groups : the group of each row, for a coverage of each group.
 
         Returns
         -------
         ndarray or dask.array.Array of shape (n_samples, n_classes)
             True for classes in the set, in the order of `classes_`. Lazy for Dask collections.
 
-        {errors of coverages: If a group is unknown.}
+        Raises the errors of a coverage; DataError: If a group is unknown.
 
         Examples
         --------
@@ -236,7 +235,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Compute the share of right labels; of Dask collections where they are.
 
-        {score: (n_samples,) | labels | Accuracy.}
+        Compares the answers for rows X with y, (n_samples,) true labels: Accuracy.
         """
         if is_dask(X) or is_stream(X):
             return self._figure("accuracy", X, y, sample_weight)

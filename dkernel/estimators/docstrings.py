@@ -1,6 +1,6 @@
-"""Passages that the docstrings of estimators share: where a line is `{name}` the passage of that name is meant.
+"""Passages that the docstrings of estimators share, each in the place of a sentence that an editor shows as it stands.
 
-One with {} takes words: `{answers: (n_samples,) | Labels.}`.
+{} in a sentence is any words, which fill the passage in their order.
 """
 
 import inspect
@@ -22,8 +22,8 @@ DataError
     If X holds values that are not finite numbers, or other features than those of `fit`."""
 
 PASSAGES: Mapping[str, str] = {
-    "parameters of rows": _ROWS,
-    "answers": f"""\
+    "X holds the rows: an array, dataframe, sparse matrix or Dask collection.": _ROWS,
+    "Gives {} for rows X: {}": f"""\
 {_ROWS}
 
 Returns
@@ -32,7 +32,7 @@ ndarray or dask.array.Array of shape {{}}
     {{}} Lazy for Dask collections.
 
 {_ERRORS_OF_ANSWERS}""",
-    "score": f"""\
+    "Compares the answers for rows X with y, {} true {}: {}": f"""\
 Parameters
 ----------
 X : array, dataframe, sparse matrix, Dask collection or stream of shape (n_samples, n_features)
@@ -48,7 +48,7 @@ float
     {{}}
 
 {_ERRORS_OF_ANSWERS}""",
-    "parameters of fits": """\
+    "Learns from rows; those of eval_set, or those held out, judge {}.": """\
 Parameters
 ----------
 X : array, dataframe, sparse matrix, Dask collection, Source or stream of shape (n_samples, n_features)
@@ -64,14 +64,14 @@ eval_set : (X, y), (X, y, sample_weight) or Source, default=None
 groups : array of shape (n_samples,), default=None
     Group of each row of an array, a dataframe in memory or a Dask array. The holdout is then of whole groups,
     as many as hold its share of the rows.""",
-    "parameters of views": """\
+    "X and y hold the first and the second view of the rows.": """\
 Parameters
 ----------
 X : array, dataframe or Dask collection of shape (n_samples, p)
     First view.
 y : array, dataframe or Dask collection of shape (n_samples, q) or (n_samples,), default=None
     Second view.""",
-    "page to write": """\
+    "Writes to path; NotFittedError before `fit`, UnsupportedError without matplotlib.": """\
 Parameters
 ----------
 path : str or path-like
@@ -83,11 +83,11 @@ NotFittedError
     Before `fit`.
 UnsupportedError
     If the fit was in another process, or matplotlib is not installed.""",
-    "groups of answers": """\
+    "groups : the group of each row, for a coverage of each group.": """\
 groups : array or Dask collection of shape (n_samples,), default=None
     Group of each row, of those given to `conformalize`: the coverage is then that of each group. Of a Dask
     dataframe it is a series of its partitions, of a Dask array one of its chunks or in memory.""",
-    "errors of coverages": """\
+    "Raises the errors of a coverage; DataError: {}": """\
 Raises
 ------
 NotFittedError
@@ -98,12 +98,12 @@ DataError
     {}
 UnsupportedError
     If the fit left no rows out, or these had no groups and groups are given.""",
-    "returns itself": """\
+    "Returns this object.": """\
 Returns
 -------
 object
     This object.""",
-    "errors of fits": """\
+    "Raises the errors of a fit: RecipeError, DataError, ClusterError.": """\
 Raises
 ------
 RecipeError
@@ -112,38 +112,38 @@ DataError
     If the data hold values that are not finite numbers, or too few rows.
 ClusterError
     If the workers are lost, or refuse the versions of this process.""",
-    "errors of answers": _ERRORS_OF_ANSWERS,
-    "kernel and gamma": """\
+    "Raises the errors of an answer: NotFittedError, DataError.": _ERRORS_OF_ANSWERS,
+    "kernel and gamma : the kernel and its number. {}": """\
 kernel : Kernel or str, default="gaussian"
     {}
 gamma : float or {{"auto", "median", "scale"}}, default="auto"
     Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.""",
-    "features": """\
+    'features : kind of the map, "auto" by default.': """\
 features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
     Kind of the map.""",
-    "features and n_map_components": """\
+    "features and n_map_components : kind of the map, and its components, 1,024 by default.": """\
 features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
     Kind of the map.
 n_map_components : int, default=1024
     Number of landmarks, or of random features.""",
-    "random_state": """\
+    "random_state : the seed; None is 0.": """\
 random_state : int, numpy Generator or RandomState, default=None
     Seed; None is 0.""",
-    "steps of k-means": """\
+    "n_init, max_iter and tol : starts of k-means, its most passes, and the step that ends it.": """\
 n_init : int or "auto", default=10
     Starts on the sample, of which the best is taken.
 max_iter : int, default=100
     Most passes over the data.
 tol : float, default=0.0001
     A step in which the centres move by less than this share of the variance of φ is the last.""",
-    "kernel_ and map_": """\
+    "kernel_, map_ and {} : the kernel with numbers, the map and its components.": """\
 kernel_ : Kernel
     Kernel with numbers.
 map_ : FeatureMap
     The map.
 {} : int
     Components of the map.""",
-    "clusters and map": """\
+    "labels_, cluster_centers_ (n_clusters, {}) in the space of {}, inertia_, n_iter_ and the map.": """\
 labels_ : ndarray, dask.array.Array or None
     Cluster of each row of `fit`; None of a Source.
 cluster_centers_ : ndarray of shape (n_clusters, {})
@@ -158,7 +158,7 @@ map_ : FeatureMap
     The map.
 n_map_components_ : int
     Components of the map.""",
-    "attributes of machines": """\
+    "model_, kernel_, n_components_, alpha_, n_iter_, norm_, support_, schema_, chosen_ : what a fit has found.": """\
 model_ : Model
     The model, which `dkernel.save` writes.
 n_components_ : int

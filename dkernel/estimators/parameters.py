@@ -15,7 +15,7 @@ from dkernel.estimators.docstrings import fill_docstrings
 from dkernel.features import FORMS
 from dkernel.kernels import Kernel
 from dkernel.model.local.binning import MOST_BITS
-from dkernel.model.local_settings import LocalSettings, sections
+from dkernel.model.local_settings import PARAMETERS_SENTENCE, LocalSettings, sections
 from dkernel.model.parameters import PARAMETERS
 from dkernel.model.recipe_checks import Parameter, positive_number, real, refusal, whole, word, word_or
 from dkernel.numerics.validation import nearest_name
@@ -154,7 +154,7 @@ class NamedParameters(BaseEstimator):
         super().__init_subclass__(**options)
         task, names = getattr(cls, "_task", ""), inspect.signature(cls.__init__).parameters
         known = {name: DOCUMENTED[name] for name in names if name in DOCUMENTED}  # a user's class may have others
-        fill_docstrings(cls, {"parameters": sections(known, task)} if task else {})
+        fill_docstrings(cls, {PARAMETERS_SENTENCE: sections(known, task)} if task else {})
         if "__init__" in cls.__dict__:
             cls.__init__ = _refuse_unknown(cls.__dict__["__init__"])  # type: ignore[method-assign]
 

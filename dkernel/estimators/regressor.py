@@ -27,11 +27,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     Parameters
     ----------
-    {parameters}
+    The parameters are those of the signature; `help` describes each.
 
     Attributes
     ----------
-    {attributes of machines}
+    model_, kernel_, n_components_, alpha_, n_iter_, norm_, support_, schema_, chosen_ : what a fit has found.
     coef_ : ndarray of shape (p,) or (k, p)
         Coefficients of the columns of X, float64, of a linear kernel without a local stage; others have none.
     component_coef_ : ndarray of shape (n_components_,) or (k, n_components_)
@@ -113,9 +113,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         old : array, dataframe or Dask collection of shape (n_old, n_features), default=None
             Rows of the training, all or a sample. Grids are held by them; other models do not look.
 
-        {returns itself}
+        Returns this object.
 
-        {errors of fits}
+        Raises the errors of a fit: RecipeError, DataError, ClusterError.
         """
         return self._partial_fit(X, y, None, sample_weight, old)
 
@@ -125,7 +125,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         The deviation is that of a label at x from its prediction: of the function, as a Gaussian process has it, and of
         the noise, whose own is `model_.facts["noise"]`.
 
-        {parameters of rows}
+        X holds the rows: an array, dataframe, sparse matrix or Dask collection.
         return_std : bool, default=False
             If True, give the standard deviations too; for solver="normal".
 
@@ -134,7 +134,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         ndarray or dask.array.Array of shape (n_samples,) or (n_samples, k)
             Predictions, float64; with `return_std` the pair of them and of their deviations. Lazy for Dask collections.
 
-        {errors of answers}
+        Raises the errors of an answer: NotFittedError, DataError.
         UnsupportedError
             If the deviation is asked for and the model does not know it.
         """
@@ -156,10 +156,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         that is large where errors are. Rows drawn as these are lie within with a probability of `coverage`, a mean over
         rows; of several targets each by itself.
 
-        {parameters of rows}
+        X holds the rows: an array, dataframe, sparse matrix or Dask collection.
         coverage : float, default=0.9
             Share of the rows that are to lie within.
-        {groups of answers}
+        groups : the group of each row, for a coverage of each group.
 
         Returns
         -------
@@ -167,7 +167,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             Lower and upper ends, float64. Lazy for Dask collections; of k targets and a Dask dataframe the columns
             lower_0, upper_0, lower_1, ..., or with the names of the targets for numbers where y is a frame.
 
-        {errors of coverages: If too few rows were left out for this coverage, or a group is unknown.}
+        Raises the errors of a coverage; DataError: If too few rows were left out for it, or a group is unknown.
 
         Examples
         --------
@@ -185,7 +185,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Compute R^2, of several targets their mean; of Dask collections where they are.
 
-        {score: (n_samples,) or (n_samples, k) | numbers | R^2.}
+        Compares the answers for rows X with y, (n_samples,) or (n_samples, k) true numbers: R^2.
         """
         if is_dask(X) or is_stream(X):
             return self._figure("r2", X, y, sample_weight)

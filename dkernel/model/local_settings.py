@@ -14,6 +14,7 @@ import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from dkernel.errors import RecipeError
@@ -38,6 +39,9 @@ Stage = TypeVar("Stage", bound="LocalSettings")
 STAGES: dict[str, type["LocalSettings"]] = {}
 """Word -> settings of a local stage."""
 
+PARAMETERS_SENTENCE = "The parameters are those of the signature; `help` describes each."
+"""The line of a docstring that `sections` takes the place of."""
+
 
 def sections(parameters: Mapping[str, Parameter], task: str = "") -> str:
     """The parameter section of a docstring."""
@@ -49,20 +53,16 @@ def sections(parameters: Mapping[str, Parameter], task: str = "") -> str:
 
 
 def fill_docstring(documented: Any, passages: Mapping[str, str]) -> None:
-    """Put passages that docstrings share where this one has `{name of a passage}` in a line of its own.
+    """Put the passage of each sentence that is a line of the docstring in its place; {} of both are any words."""
+    for sentence, passage in passages.items():
+        if documented.__doc__ and sentence.split("{}")[0] in documented.__doc__:  # python -OO has none
+            pattern = "(.+?)".join(map(re.escape, sentence.split("{}")))
+            documented.__doc__ = re.sub(rf"^( *){pattern}$", partial(_indent, passage), documented.__doc__, flags=re.M)
 
-    `{name: words | others}` puts the words, and the others, where the passage has {}.
-    """
 
-    def passage(line: re.Match[str]) -> str:
-        words = " ".join(line[3].split()).split(" | ") if line[3] else []
-        if passages.get(line[2], "").count("{}") != len(words) or line[2] not in passages:
-            return line[0]
-        return textwrap.indent(passages[line[2]].format(*words) if words else passages[line[2]], line[1])
-
-    if documented.__doc__:  # python -OO has none
-        named = r"^( *)\{([\w -]+)(?:: ([^{}]+))?\}$"
-        documented.__doc__ = re.sub(named, passage, documented.__doc__, flags=re.M)
+def _indent(passage: str, line: re.Match[str]) -> str:
+    margin, *words = line.groups()
+    return textwrap.indent(passage.format(*words) if words else passage, margin)
 
 
 def register_stage(word: str) -> Callable[[type[Stage]], type[Stage]]:
@@ -70,7 +70,7 @@ def register_stage(word: str) -> Callable[[type[Stage]], type[Stage]]:
 
     def enter(cls: type[Stage]) -> type[Stage]:
         cls.word, STAGES[word] = word, cls
-        fill_docstring(cls, {"parameters": sections(cls.table())})
+        fill_docstring(cls, {PARAMETERS_SENTENCE: sections(cls.table())})
         return cls
 
     return enter
@@ -164,7 +164,7 @@ class Grids(LocalSettings):
 
     Parameters
     ----------
-    {parameters}
+    The parameters are those of the signature; `help` describes each.
 
     See Also
     --------

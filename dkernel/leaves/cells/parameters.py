@@ -17,7 +17,7 @@ class Cells(LocalSettings):
 
     Parameters
     ----------
-    {parameters}
+    The parameters are those of the signature; `help` describes each.
 
     See Also
     --------

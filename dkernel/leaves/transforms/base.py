@@ -39,9 +39,9 @@ class Unsupervised(NamedParameters):
         y : object, default=None
             Ignored.
 
-        {returns itself}
+        Returns this object.
 
-        {errors of fits}
+        Raises the errors of a fit: RecipeError, DataError, ClusterError.
         UnsupportedError
             If the kernel has no such map.
         """
@@ -189,14 +189,14 @@ class MapTransformer(TransformerBase):
     def transform(self, X: Any) -> Any:
         """Compute the features of the rows.
 
-        {parameters of rows}
+        X holds the rows: an array, dataframe, sparse matrix or Dask collection.
 
         Returns
         -------
         ndarray, sparse array or dask.array.Array of shape (n_samples, n_features_out)
             Features as the class describes them, in the dtype of X. Lazy for Dask collections.
 
-        {errors of answers}
+        Raises the errors of an answer: NotFittedError, DataError.
         """
         require_fitted(self, self.fitted)
         return self._transform_rows(X)

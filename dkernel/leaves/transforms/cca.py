@@ -53,17 +53,17 @@ class KernelCCA(OnFeatures):
     ----------
     n_components : int, default=2
         Pairs of functions, at most as many as the smaller view has columns.
-    {kernel and gamma: Kernel of the first view, its expression, or its name.}
+    kernel and gamma : the kernel and its number. Kernel of the first view, its expression, or its name.
     kernel_y : Kernel or str, default=None
         Kernel of the second view; None as of the first.
     gamma_y : float or {"auto", "median", "scale"}, default=None
         Gamma of the second view; None as of the first.
-    {features}
+    features : kind of the map, "auto" by default.
     n_map_components : int, default=512
         Number of landmarks, or of random features, of each view.
     alpha : float, default=0.001
         Strength of the regularization, in the unit of var φ.
-    {random_state}
+    random_state : the seed; None is 0.
 
     Attributes
     ----------
@@ -120,9 +120,9 @@ class KernelCCA(OnFeatures):
     def fit(self, X: Any, y: Any = None) -> "KernelCCA":
         """Choose both maps, and sum the covariances in one more pass.
 
-        {parameters of views}
+        X and y hold the first and the second view of the rows.
 
-        {returns itself}
+        Returns this object.
 
         Raises
         ------
@@ -202,14 +202,14 @@ class KernelCCA(OnFeatures):
     def transform(self, X: Any, y: Any = None) -> Any:
         """Compute the functions f of the first view, and with y also g of the second.
 
-        {parameters of views}
+        X and y hold the first and the second view of the rows.
 
         Returns
         -------
         ndarray or dask.array.Array of shape (n_samples, n_components_)
             Values f; with y the pair of f and g. Lazy for Dask collections.
 
-        {errors of answers}
+        Raises the errors of an answer: NotFittedError, DataError.
         """
         require_fitted(self, "x_weights_")
         if y is None:
@@ -232,7 +232,7 @@ class KernelCCA(OnFeatures):
         ndarray of shape (n_components_,)
             Correlations; those of new rows show what the pairs are worth.
 
-        {errors of answers}
+        Raises the errors of an answer: NotFittedError, DataError.
         """
         F, G = (np.asarray(Z, np.float64) for Z in compute_values(self.transform(X, y), dask_compute))
         F, G = F - F.mean(axis=0), G - G.mean(axis=0)

@@ -73,7 +73,7 @@ class Clustering(ClusterMixin, OnFeatures):
     def predict(self, X: Any) -> Any:
         """Find the nearest centre of each row.
 
-        {answers: (n_samples,) | Clusters, int64.}
+        Gives (n_samples,) for rows X: Clusters, int64.
         """
         return self._nearest(X, cluster_rows, np.int64)
 
@@ -100,14 +100,14 @@ class KernelKMeans(Clustering):
     ----------
     n_clusters : int, default=8
         Number k of clusters.
-    {kernel and gamma: Kernel, its expression, or its name.}
-    {features and n_map_components}
-    {steps of k-means}
-    {random_state}
+    kernel and gamma : the kernel and its number. Kernel, its expression, or its name.
+    features and n_map_components : kind of the map, and its components, 1,024 by default.
+    n_init, max_iter and tol : starts of k-means, its most passes, and the step that ends it.
+    random_state : the seed; None is 0.
 
     Attributes
     ----------
-    {clusters and map: n_map_components_ | φ}
+    labels_, cluster_centers_ (n_clusters, n_map_components_) in the space of φ, inertia_, n_iter_ and the map.
     model_ : Model
         For `dkernel.save` and `dkernel score`, of two clusters and more: its labels are the clusters.
 
@@ -149,7 +149,7 @@ class KernelKMeans(Clustering):
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Compute -Σ |φ(x) - c(x)|² over rows, by which searches compare numbers of clusters of one kernel.
 
-        {parameters of rows}
+        X holds the rows: an array, dataframe, sparse matrix or Dask collection.
         y : object, default=None
             Ignored.
 
@@ -158,7 +158,7 @@ class KernelKMeans(Clustering):
         float
             Minus the sum of the squared distances to the nearest centres; `fit` makes it large on its own rows.
 
-        {errors of answers}
+        Raises the errors of an answer: NotFittedError, DataError.
         """
         squares = self._nearest(X, square_rows, np.float64)
         return -float(squares.sum().compute() if is_dask(squares) else squares.sum())

@@ -23,9 +23,9 @@ class KernelPCA(OnFeatures):
     ----------
     n_components : int, default=None
         Components to keep; None for all whose eigenvalue is not rounding.
-    {kernel and gamma: Kernel, its expression, or its name.}
-    {features and n_map_components}
-    {random_state}
+    kernel and gamma : the kernel and its number. Kernel, its expression, or its name.
+    features and n_map_components : kind of the map, and its components, 1,024 by default.
+    random_state : the seed; None is 0.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class KernelPCA(OnFeatures):
         V^T, float64.
     mean_ : ndarray of shape (n_map_components_,)
         Mean of φ.
-    {kernel_ and map_: n_map_components_}
+    kernel_, map_ and n_map_components_ : the kernel with numbers, the map and its components.
     n_components_ : int
         Components of the output.
 

@@ -28,7 +28,7 @@ class KernelFeatures(MapTransformer):
 
     Parameters
     ----------
-    {kernel and gamma: Kernel, its expression, or its name.}
+    kernel and gamma : the kernel and its number. Kernel, its expression, or its name.
     features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
         Kind of the map. "maclaurin" (Kar and Karnick 2012) and "tensorsketch" (Pham and Pagh 2013) are unbiased random
         maps of polynomials; the variance of the former grows as |x|^{2 degree}, so rows should have a length of 1 or
@@ -37,11 +37,11 @@ class KernelFeatures(MapTransformer):
         Components of the output, at most.
     sampling : str, default="auto"
         Way to draw the frequencies, as of FourierFeatures.
-    {random_state}
+    random_state : the seed; None is 0.
 
     Attributes
     ----------
-    {kernel_ and map_: n_components_}
+    kernel_, map_ and n_components_ : the kernel with numbers, the map and its components.
 
     See Also
     --------

@@ -32,14 +32,14 @@ class FourierFeatures(MapTransformer):
 
     Parameters
     ----------
-    {kernel and gamma: Shift-invariant kernel, its expression, or its name.}
+    kernel and gamma : the kernel and its number. Shift-invariant kernel, its expression, or its name.
     n_components : int, default=1024
         D, components of the output; an odd number gives (2 / D)^{1/2} cos(Ωx + b), which needs no pairs.
     sampling : {"auto", "iid", "orthogonal", "sobol", "structured", "fastfood"}, default="auto"
         Way to draw the frequencies.
     form : {"auto", "pairs", "offset", "exponential"}, default="auto"
         Form of the features; "exponential" is D^{-1/2} exp(i Ωx), complex, with φ(x) . conj(φ(z)) ≈ k(x, z).
-    {random_state}
+    random_state : the seed; None is 0.
 
     Attributes
     ----------
@@ -113,14 +113,14 @@ class NystromFeatures(MapTransformer):
 
     Parameters
     ----------
-    {kernel and gamma: Kernel, its expression, or its name.}
+    kernel and gamma : the kernel and its number. Kernel, its expression, or its name.
     n_components : int, default=1024
         Number of landmarks, and of components of the output at most.
     rank : int, default=None
         Number of eigenvalues to keep; None for all.
     landmarks : {"uniform", "stratified", "kmeans", "leverage", "rpcholesky"} or array, default="uniform"
         Rule that chooses the landmarks ("stratified" by the classes y), or landmarks that are used as they are.
-    {random_state}
+    random_state : the seed; None is 0.
 
     Attributes
     ----------
@@ -176,9 +176,9 @@ class NystromFeatures(MapTransformer):
         y : array of shape (n_samples,), default=None
             Classes, for stratified landmarks; else ignored.
 
-        {returns itself}
+        Returns this object.
 
-        {errors of fits}
+        Raises the errors of a fit: RecipeError, DataError, ClusterError.
         """
         check_parameters(self)
         word, given = parse_landmarks(self.landmarks)

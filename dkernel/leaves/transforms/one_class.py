@@ -35,13 +35,13 @@ class OneClassSVM(OutlierMixin, LinearCoefficients, Embedding):
     ----------
     nu : float, default=0.5
         Bound of the share of outliers, above 0 and at most 1.
-    {kernel and gamma: Kernel, its expression, or its name; X is used as it is, never scaled.}
-    {features}
+    kernel and gamma : the kernel and its number. Kernel, its expression, or its name; X is used as it is, never scaled.
+    features : kind of the map, "auto" by default.
     n_components : int, default=1024
         Number of landmarks, or of random features.
     max_iter : int, default=50
         Most readings of the data.
-    {random_state}
+    random_state : the seed; None is 0.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class OneClassSVM(OutlierMixin, LinearCoefficients, Embedding):
         Share of the training rows outside.
     n_iter_ : int
         Readings after the map was made.
-    {kernel_ and map_: n_components_}
+    kernel_, map_ and n_components_ : the kernel with numbers, the map and its components.
 
     See Also
     --------
@@ -145,21 +145,21 @@ class OneClassSVM(OutlierMixin, LinearCoefficients, Embedding):
     def decision_function(self, X: Any) -> Any:
         """Compute s(x) = w . φ(x) - ρ, which is not negative for inliers.
 
-        {answers: (n_samples,) | Scores, float64.}
+        Gives (n_samples,) for rows X: Scores, float64.
         """
         return self._answer(X, decide, "score", "float64")
 
     def score_samples(self, X: Any) -> Any:
         """Compute w . φ(x), the decision function and `offset_`.
 
-        {answers: (n_samples,) | Scores, float64.}
+        Gives (n_samples,) for rows X: Scores, float64.
         """
         return self.decision_function(X) + self.offset_
 
     def predict(self, X: Any) -> Any:
         """Tell inliers from outliers.
 
-        {answers: (n_samples,) | 1 for inliers, -1 for outliers, int64.}
+        Gives (n_samples,) for rows X: 1 for inliers, -1 for outliers, int64.
         """
         return self._answer(X, Model.predict, "label", np.int64)
 

@@ -41,7 +41,7 @@ class KernelPerceptron(ClassifierMixin, NamedParameters):
 
     Parameters
     ----------
-    {kernel and gamma: Kernel, its expression, or its name.}
+    kernel and gamma : the kernel and its number. Kernel, its expression, or its name.
     max_iter : int, default=100
         Most passes over the rows.
     fit_intercept : bool, default=True
@@ -109,7 +109,7 @@ class KernelPerceptron(ClassifierMixin, NamedParameters):
         y : array of shape (n_samples,)
             Labels.
 
-        {returns itself}
+        Returns this object.
 
         Raises
         ------
@@ -171,7 +171,7 @@ class KernelPerceptron(ClassifierMixin, NamedParameters):
     def decision_function(self, X: Any) -> Any:
         """Compute the scores of the rows.
 
-        {answers: (n_samples,) or (n_samples, n_classes) | Scores; of two classes one, positive for the second.}
+        Gives (n_samples,) or (n_samples, n_classes) for rows X: Scores; of two classes one, positive for the second.
         """
         require_fitted(self, "dual_coef_")
         width = None if len(self.dual_coef_) == 1 else len(self.classes_)
@@ -180,7 +180,7 @@ class KernelPerceptron(ClassifierMixin, NamedParameters):
     def predict(self, X: Any) -> Any:
         """Predict the labels of the rows.
 
-        {answers: (n_samples,) | Labels.}
+        Gives (n_samples,) for rows X: Labels.
         """
         require_fitted(self, "dual_coef_")
         return self._answer(X, label_rows, "label", self.classes_.dtype)

@@ -25,17 +25,17 @@ class SpectralClustering(Clustering):
     ----------
     n_clusters : int, default=8
         Number k of clusters, also of eigenvectors.
-    {kernel and gamma: Kernel, its expression, or its name; it should not be negative.}
-    {features and n_map_components}
-    {steps of k-means}
-    {random_state}
+    kernel and gamma : the kernel and its number. Kernel, its expression, or its name; it should not be negative.
+    features and n_map_components : kind of the map, and its components, 1,024 by default.
+    n_init, max_iter and tol : starts of k-means, its most passes, and the step that ends it.
+    random_state : the seed; None is 0.
 
     Attributes
     ----------
     eigenvalues_ : ndarray of shape (n_clusters,)
         Eigenvalues of the normalized affinity, largest first; the first is 1, and others near 1 show that there are so
         many clusters.
-    {clusters and map: n_clusters | y}
+    labels_, cluster_centers_ (n_clusters, n_clusters) in the space of y, inertia_, n_iter_ and the map.
 
     See Also
     --------

@@ -141,11 +141,11 @@ class Tuner(MetaEstimatorMixin, NamedParameters):
     ) -> "Tuner":
         """Search and train on rows and labels, or on a Source with a label.
 
-        {parameters of fits: candidates and the best}
+        Learns from rows; those of eval_set, or those held out, judge candidates and the best.
 
-        {returns itself}
+        Returns this object.
 
-        {errors of fits}
+        Raises the errors of a fit: RecipeError, DataError, ClusterError.
         """
         machine = KernelClassifier() if self.estimator is None else self.estimator
         if not isinstance(machine, KernelMachine) or parse_landmarks(machine.landmarks)[1] is not None:
@@ -185,7 +185,7 @@ class Tuner(MetaEstimatorMixin, NamedParameters):
     def predict(self, X: Any) -> Any:
         """Predict by the best estimator.
 
-        {answers: (n_samples,) or (n_samples, k) | Labels or numbers.}
+        Gives (n_samples,) or (n_samples, k) for rows X: Labels or numbers.
         """
         return self._best().predict(X)
 
@@ -193,7 +193,7 @@ class Tuner(MetaEstimatorMixin, NamedParameters):
     def decision_function(self, X: Any) -> Any:
         """Compute the scores of the best estimator.
 
-        {answers: (n_samples,) or (n_samples, n_classes) | Scores.}
+        Gives (n_samples,) or (n_samples, n_classes) for rows X: Scores.
         """
         return self._best().decision_function(X)
 
@@ -201,21 +201,21 @@ class Tuner(MetaEstimatorMixin, NamedParameters):
     def predict_proba(self, X: Any) -> Any:
         """Compute the probabilities of the best estimator, where its loss gives them.
 
-        {answers: (n_samples, n_classes) | Probabilities.}
+        Gives (n_samples, n_classes) for rows X: Probabilities.
         """
         return self._best().predict_proba(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Compute the score of the best estimator.
 
-        {score: (n_samples,) or (n_samples, k) | labels or numbers | Accuracy or R^2.}
+        Compares the answers for rows X with y, (n_samples,) or (n_samples, k) true labels or numbers: Accuracy or R^2.
         """
         return float(self._best().score(X, y, sample_weight))
 
     def report(self, path: str | PathLike[str]) -> None:
         """Write one HTML page about the search and the fit of the best, as `dkernel tune --report` does.
 
-        {page to write}
+        Writes to path; NotFittedError before `fit`, UnsupportedError without matplotlib.
         """
         self._best().report(path)
 
