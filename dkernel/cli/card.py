@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from dkernel.cli.train import with_options
 from dkernel.errors import escape_controls, mask_urls
 from dkernel.inference.summary import FitSummary
 
@@ -52,7 +53,7 @@ def _page(path: str, header: Mapping[str, Any]) -> Iterator[str]:
     names = _names(header["columns"])
     what = "A regression" if classes is None else f"A classifier of {len(classes['values'])} classes"
     yield from (f"# {_escape(header['label'])}", "")
-    summary = FitSummary.of_header(header)
+    summary = with_options(FitSummary.of_header(header))
     form = f"{summary.model}, {recipe['kernel']}"
     yield from (f"{what} by dkernel, a kernel machine: {_escape(form)}.", "")
     yield from ("## Data", "")

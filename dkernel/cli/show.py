@@ -49,10 +49,11 @@ def show_command(model: str, json: bool, markdown: bool, out: str | None, **valu
 
 
 def _lines(path: str, header: Mapping[str, Any]) -> Iterator[str]:
+    from dkernel.cli.train import with_options
     from dkernel.data.encoding.counts import join_names
     from dkernel.inference.summary import FitSummary
 
-    summary = FitSummary.of_header(header)
+    summary = with_options(FitSummary.of_header(header))
     classes, columns = header["classes"], header["columns"]
     what = "regression" if classes is None else f"classifier of {len(classes['values'])} classes"
     yield f"{path}: {what}, {summary.rows}"

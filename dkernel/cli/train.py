@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
+from dkernel.cli.help import in_options
 from dkernel.cli.options import (
     DATA,
     FOLDER,
@@ -320,6 +322,11 @@ def show_fit(values: Mapping[str, Any], record: "Record", lines: Sequence[str]) 
         say("\n".join([head, *lines]))
 
 
+def with_options(told: Any) -> Any:
+    """A summary, or a look, whose checks name the options of `dkernel train`."""
+    return replace(told, checks={name: in_options(text, train_command) for name, text in told.checks.items()})
+
+
 def fit_files(
     values: Mapping[str, Any],
     recipe: "Recipe",
@@ -359,7 +366,7 @@ def fit_files(
     record.note(model=str(values["out"]), model_sha256=digest, sample_path=result.sample_path)
     record.note(chosen=result.chosen, facts=result.model.facts, plan=result.plan, history=result.history)
     with record.phase("baselines"):
-        summary = FitSummary.of(result, values.get("baselines", "linear"))
+        summary = with_options(FitSummary.of(result, values.get("baselines", "linear")))
     record.note(resumed_from=result.resumed, form=summary.model, judged=summary.judged)
     if values["report"]:
         write = load_leaf("report", "report", "--report").write

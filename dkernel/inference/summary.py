@@ -94,7 +94,7 @@ class FitSummary:
         different = solver.in_memory and sum(counts) > rows
         # Of a fit to rows of which none are held out, others judge: those of --eval-set (eval_set).
         own_holdout = recipe.get("holdout") or recipe.get("holdout_by", Recipe.holdout_by) != Recipe.holdout_by
-        more_rows = "--holdout 0.3" if own_holdout else "give more in --eval-set (eval_set)"
+        more_rows = "holdout=0.3" if own_holdout else "give more in eval_set"
         rare, share = _rare_classes(labels, counts, holdout.get("rows", math.inf), more_rows)
         checks = {name: text for name, text in lines.items() if name not in CHOICES} | ({"rare": rare} if rare else {})
         return cls(
@@ -169,9 +169,7 @@ def _rare_classes(
     names = ", ".join(f"{labels[i]!r} ({format_share(shares[i])} of the rows)" for i in order[:SHOWN_CLASSES])
     more = f" and {len(order) - SHOWN_CLASSES} more" if len(order) > SHOWN_CLASSES else ""
     where = "look at roc_auc and average_precision" if len(counts) == 2 else "dkernel evaluate prints their recall"
-    text = (
-        f"{names}{more}: the share of wrong labels says little of so few rows; {where}, and --scoring lets them judge"
-    )
+    text = f"{names}{more}: the share of wrong labels says little of so few rows; {where}, and scoring lets them judge"
     share = float(shares.min())
     if share * rows < LEAST_CLEAR_ROWS:
         text += f"; some {math.ceil(share * rows):,} of the rows left out are too few to judge by: {more_rows}"
@@ -191,7 +189,7 @@ def _early_end(facts: Mapping[str, Any], entry: SolverEntry) -> dict[str, str]:
     if "passes" not in solver:
         return ended
     option = "polish" if entry.in_rounds else "passes"
-    return {name: f"{text}; more: --{option} {2 * solver['passes']}" for name, text in ended.items()}
+    return {name: f"{text}; more: {option}={2 * solver['passes']}" for name, text in ended.items()}
 
 
 def _quality(judged: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

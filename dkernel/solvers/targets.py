@@ -35,7 +35,7 @@ def doubtful_task(recipe: Recipe, task: str, kind: str, labels: Collection[Any] 
     Examples
     --------
     >>> doubtful_task(Recipe(), "regress", "float", {0.0: 5.0, 1.0: 3.0})
-    'regress: the label is floating, with 2 whole values; --task classify makes classes of them'
+    "regress: the label is floating, with 2 whole values; task='classify' makes classes of them"
     """
     if recipe.task != "auto" or recipe.positive is not None:
         return None
@@ -50,7 +50,7 @@ def doubtful_task(recipe: Recipe, task: str, kind: str, labels: Collection[Any] 
     few = kind == "float" and labels is not None and len(labels) <= 20
     if task == "regress" and few and all(float(label).is_integer() for label in labels or ()):
         count = len(labels or ())
-        return f"regress: the label is floating, with {count} whole values; --task classify makes classes of them"
+        return f"regress: the label is floating, with {count} whole values; task='classify' makes classes of them"
     return None
 
 

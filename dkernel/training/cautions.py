@@ -61,17 +61,17 @@ def cautions(
         for name, j in numbers.items()
         if name not in counting and _orders_rows(sample, seed, j, name in starts and bool(steps.get(name)))
     ]:
-        text = (
-            "the rows are in its order, and rows left out at random lie between rows that were learned from; judge by"
-        )
-        yield "ordered", f"{join_names(ordering)}: {text} the last ones (--holdout-by time:{ordering[0]})"
+        how = "its times are at equal steps" if all(map(steps.get, ordering)) else "the rows are in its order"
+        advice = f"judge by the last rows, with holdout_by='time:{ordering[0]}', and the column is then no feature"
+        yield "ordered", f"{join_names(ordering)}: {how}, and rows left out at random lie between others; {advice}"
     X, y = sample.X[:CAUTION_ROWS], sample.y[:CAUTION_ROWS]
     values = {name: X[:, j] for name, j in numbers.items()}
     if not classes and y.ndim == 1:
         values[source.label or "the label"] = y
-    if dates := [f"{name} ({form})" for name, column in values.items() if (form := _form_of_dates(column))]:
-        text = "as numbers 20191231 and 20200101 are far apart; make dates of them (--formats NAME=%Y%m%d)"
-        yield "whole dates", f"{join_names(dates)}: {text}"
+    if dates := {name: form for name, column in values.items() if (form := _form_of_dates(column))}:
+        text = "as numbers 20191231 and 20200101 are far apart; make dates of them with"
+        first = "formats={{{!r}: {!r}}}".format(*next(iter(dates.items())))
+        yield "whole dates", f"{join_names(list(dates))}: {text} {first}"
     if far := [f"{name} {_show(x, starts.get(name))}" for name, column in values.items() for x in _far_values(column)]:
         text = "frequent and far from all others; where this means missing, leave the field empty"
         yield "far values", f"{join_names(far)}: {text}"
@@ -150,14 +150,14 @@ def _form_of_dates(x: NDArray[Any]) -> str | None:
     --------
     >>> days, months = 20200101 + np.arange(31), 202001 + np.arange(12)
     >>> _form_of_dates(days), _form_of_dates(months), _form_of_dates(np.arange(31))
-    ('YYYYMMDD', 'YYYYMM', None)
+    ('%Y%m%d', '%Y%m', None)
     """
     if x.min() < 190_001 or x.max() > 21_001_231:
         return None
     values = np.unique(x.astype(np.float64))
     if len(values) < SEVERAL_VALUES or (values % 1).any():
         return None
-    for form, unit in (("YYYYMMDD", 100), ("YYYYMM", 1)):
+    for form, unit in (("%Y%m%d", 100), ("%Y%m", 1)):
         months, days = np.divmod(values, unit)
         years, month = np.divmod(months, 100)
         # float32 rounds days to even numbers

@@ -11,7 +11,7 @@ KNOWN = ["--kernel", "gaussian", "--n-components", 32, "--local", "none", "--sol
 def rows(tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"a": rng.normal(size=400), "id": np.arange(400), "c": 1.0})
-    table.assign(y=np.where(table["a"] > 0, "yes", "no")).to_parquet(tmp_path / "rows.parquet")
+    table.assign(y=np.where(table["a"] + rng.normal(size=400) > 0, "yes", "no")).to_parquet(tmp_path / "rows.parquet")
     return tmp_path / "rows.parquet"
 
 

@@ -104,11 +104,11 @@ LINES = {
     ),
     "dates as whole numbers": (
         lambda: parquet(when=pd.date_range("2015", periods=300, freq="9D").strftime("%Y%m%d").astype(int)), "", 0,
-        "whole dates  when (YYYYMMDD): as numbers",
+        "whole dates  when: as numbers",
     ),
     "months as whole numbers": (
         lambda: csv(frame=numbers(when=pd.date_range("1999", periods=300, freq="27D").strftime("%Y%m"))), "", 0,
-        "whole dates  when (YYYYMM): as numbers",
+        "whole dates  when: as numbers",
     ),
     "numbers with a unit": (
         lambda: csv(frame=numbers(weight=[f"{i % 50} kg" for i in range(300)])), "", 0,

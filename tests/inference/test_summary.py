@@ -81,7 +81,7 @@ def test_few_rows_of_a_class_bring_figures_of_its_ranking_and_a_check():
     assert "always False (" in told["beside"]
     assert "a linear model (4.5 %, roc_auc 0." in told["beside"]
     assert told["rare"].startswith("True (")
-    assert told["rare"].endswith("--scoring lets them judge")
+    assert told["rare"].endswith("and scoring lets them judge")
     shown = FitSummary.of_model(machine.model_)
     assert (shown.checks.keys(), shown.judged["rows"]) == ({"rare"}, 600)
 
@@ -106,7 +106,7 @@ def test_rows_by_time_that_differ_are_a_shift():
     frame = pd.DataFrame({"ts": times, "a": RNG.normal(size=6000), "b": np.linspace(0, 9, 6000) ** 8})
     told = summary(KernelRegressor(**SETTINGS, n_components=32).fit(frame, frame["a"] + 1.0))
     assert told["ordered"].startswith("ts, b: the rows are in its order")
-    assert told["ordered"].endswith("(--holdout-by time:ts)")
+    assert "judge by the last rows, with holdout_by='time:ts', and" in told["ordered"]
     late = frame[5000:]
     machine = KernelRegressor(**SETTINGS, n_components=32)
     told = summary(machine.fit(frame[:5000], frame["a"][:5000], eval_set=(late, late["a"])))
@@ -136,9 +136,9 @@ def test_a_difference_is_clear_from_two_standard_errors(gain, error, rows, said)
 @pytest.mark.parametrize(
     ("holdout", "asked"),
     [
-        ({"holdout": 0.05}, "--holdout 0.3"),
-        ({"holdout": 0.0, "holdout_by": "time:day"}, "--holdout 0.3"),
-        ({"holdout": 0.0, "holdout_by": "random"}, "give more in --eval-set (eval_set)"),
+        ({"holdout": 0.05}, "holdout=0.3"),
+        ({"holdout": 0.0, "holdout_by": "time:day"}, "holdout=0.3"),
+        ({"holdout": 0.0, "holdout_by": "random"}, "give more in eval_set"),
     ],
 )
 def test_a_class_of_few_rows_that_judge_asks_for_more_of_them(holdout, asked):

@@ -9,7 +9,7 @@ from typing import Any
 from dkernel.cli.options import count_bad_rows
 from dkernel.cli.run_record import plain
 from dkernel.cli.say import say
-from dkernel.cli.train import open_for, open_rows
+from dkernel.cli.train import open_for, open_rows, with_options
 from dkernel.data.refused_columns import RefusedColumnsError
 from dkernel.inference.baselines import baselines_cost
 from dkernel.leaves.look.look import look_at
@@ -30,7 +30,7 @@ def print_look(values: Mapping[str, Any], recipe: Recipe, connection: Mapping[st
             if values["json"] or len(others) < len(error.columns):
                 raise
             source, recipe = open_for({**values, "exclude": [*(values["exclude"] or ()), *others]}, recipe, executor)
-        seen = look_at(source, recipe, executor)
+        seen = with_options(look_at(source, recipe, executor))
         if not values["json"]:
             say(str(seen))
         if refused is not None:

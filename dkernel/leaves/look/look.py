@@ -207,9 +207,9 @@ def _compare_rows(survey: SurveyResult, source: Source, seed: int) -> dict[str, 
             equal.append(f"{name} and {other}")
         elif len(sample) == source.n_rows and _has_rows_together(key_of_values(values)[order]):
             groups.append(name)
-    text = "rows of one value follow each other; if each is one person or machine, judge by others (--holdout-by group:"
+    text = "rows of one value are together; if it is a person or a machine, judge by others, with holdout_by='group:"
     return ({"equal": f"{join_names(equal)}: the same values"} if equal else {}) | (
-        {"groups": f"{join_names(groups)}: {text}{groups[0]})"} if groups else {}
+        {"groups": f"{join_names(groups)}: {text}{groups[0]}'"} if groups else {}
     )
 
 

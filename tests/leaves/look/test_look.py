@@ -43,7 +43,7 @@ def test_a_look_names_types_and_what_to_check():
         "groups": "machine", "too good": "reason", "constant": "same",
     }  # fmt: skip
     assert {name: text.split(":")[0] for name, text in seen.checks.items()} == told
-    assert seen.checks["groups"].endswith("(--holdout-by group:machine)")
+    assert seen.checks["groups"].endswith("with holdout_by='group:machine'")
     assert all(text in seen._repr_html_() for text in ("again and height", "<td>number -999 to 89</td>"))
 
 
