@@ -71,6 +71,7 @@ def evaluate_command(ctx: click.Context, /, **values: Any) -> None:
 
 def _evaluate(values: Mapping[str, Any], connection: Mapping[str, Any], record: "Record") -> dict[str, Any]:
     from dkernel.cli.run_record import open_model, open_run
+    from dkernel.inference.drift import warn_of_drift
     from dkernel.inference.evaluate import evaluate_model as run
     from dkernel.solvers.sizes import MOST_HOLDOUT
     from dkernel.streaming.row_weights import read_sample
@@ -81,6 +82,10 @@ def _evaluate(values: Mapping[str, Any], connection: Mapping[str, Any], record: 
         with count_bad_rows(opened, values, model):
             source = opened(values, model)
             figures = run(model, source, executor, progress, values["coverage"])
+            warn_of_drift(figures.get("drifted", {}), "")
+            if left_out := model.facts.get("holdout"):
+                names = [name for name in ("accuracy", "rmse") if name in left_out and name in figures]
+                figures["training"] = {name: left_out[name] for name in [*names, "rows"]}
         if rejected := note_rejected(source)["rows_rejected"]:
             figures["rejected"] = rejected
         uses_rows = values["report"] or values["importance"]
@@ -113,6 +118,9 @@ def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
             yield from _table(value)
         elif name == "filled":
             yield from describe_counts(value)
+        elif name == "training":
+            said = ", ".join(f"{figure} {_text(part)}" for figure, part in value.items() if figure != "rows")
+            yield f"{'in training':<17} {said} on {value['rows']:,} rows left out"
         elif name == "far":
             there = f" (error there: {100 * value['error']:.3g} %)" if "error" in value else ""
             there = f" (rmse there: {_text(value['rmse'])})" if "rmse" in value else there
@@ -122,9 +130,9 @@ def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{'' if i else name:<17} {column}: {lost['mean']:.3g} ± {lost['deviation']:.1g}"
         elif name in ("interval", "set"):
             covered, asked = 100 * value["covered"], 100 * value["coverage"]
-            size = f"mean width {_text(value['width'])}" if name == "interval" else f"{_text(value['size'])} classes"
-            yield f"{name:<17} covers {covered:.3g} % of the rows, {asked:.3g} % asked for, {size}"
-        elif value is not None:
+            size = f"{_text(value['width'])} wide" if name == "interval" else f"{_text(value['size'])} classes named"
+            yield f"{name:<17} holds the label in {covered:.3g} % of the rows ({asked:.3g} % asked), {size} on average"
+        elif value is not None and name != "drifted":  # which a warning has
             yield f"{name:<17} {_text(value)}"
 
 

@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,12 @@ from dkernel.errors import DriftWarning, UnknownCategoriesWarning
 from dkernel.model.model import Model
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.numerics.validation import silent_overflow
+from dkernel.streaming.reduction import Statistic
+from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import ColumnMoments
+
+S = TypeVar("S")
+R = TypeVar("R")
 
 # The index from which a column is commonly called drifted; of a number, one whose mean moved by half a deviation.
 DRIFTED = 0.25
@@ -49,9 +54,10 @@ Drifted = Mapping[str, Mapping[str, Any]]
 
 def measure_moments(model: Model, blocks: Sequence[Block]) -> dict[str, Any]:
     """The moments of the inputs of some blocks, JSON; {} where nothing is known of the training."""
-    training = model.training_moments
-    if training is None:
-        return {}
+    return {} if model.training_moments is None else _moments_of(model.training_moments, blocks).to_json()
+
+
+def _moments_of(training: tuple[NDArray[Any], NDArray[Any]], blocks: Sequence[Block]) -> "InputMoments":
     mean, deviation = training
     unit = np.where(np.isfinite(deviation), deviation, np.inf)
     total = InputMoments.none(len(mean))
@@ -61,7 +67,7 @@ def measure_moments(model: Model, blocks: Sequence[Block]) -> dict[str, Any]:
                 X = block.X[first : first + PIECE_ROWS]
                 far = np.clip((X - mean) / unit, -FAR_DISTANCE, FAR_DISTANCE)
                 total = total.merge(InputMoments(ColumnMoments.of(X), np.einsum("ij,ij->j", far, far)))
-    return total.to_json()
+    return total
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,25 @@ class InputMoments:
         """The moments that `to_json` wrote."""
         mean, squares, distances = (np.array(moments[name], np.float64) for name in ("mean", "squares", "distances"))
         return cls(ColumnMoments(moments["rows"], mean, squares), distances)
+
+
+@dataclass(frozen=True, eq=False)
+class WithDrift(Statistic[tuple[S, InputMoments | None], tuple[R, Drifted]]):
+    """Another statistic of rows, together with the columns that have drifted; none where nothing is known of these."""
+
+    inner: Statistic[S, R]
+    model: Model
+
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> tuple[S, InputMoments | None]:
+        training, rows = self.model.training_moments, Block(block.X[piece.range.rows])
+        return self.inner.step(block, piece, broadcast), None if training is None else _moments_of(training, [rows])
+
+    def merge(self, left: tuple[S, InputMoments | None], right: tuple[S, InputMoments | None]) -> Any:
+        moments = None if left[1] is None or right[1] is None else left[1].merge(right[1])
+        return self.inner.merge(left[0], right[0]), moments
+
+    def finish(self, total: tuple[S, InputMoments | None]) -> tuple[R, Drifted]:
+        return self.inner.finish(total[0]), {} if total[1] is None else find_drift(self.model, [total[1].to_json()])
 
 
 def find_drift(model: Model, parts: Iterable[Mapping[str, Any]]) -> Drifted:

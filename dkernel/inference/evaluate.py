@@ -11,6 +11,7 @@ from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.features import NystromMap
+from dkernel.inference.drift import WithDrift
 from dkernel.losses.metrics import ScoreHistogram, area_under_curve, average_precision, class_of_scores
 from dkernel.model.conformal import COVERAGE, check_coverage
 from dkernel.model.model import Model
@@ -49,7 +50,7 @@ def evaluate_model(
     that of every row that the training compared with its landmarks; an exact fit, whose rows are the landmarks,
     compares each with the others. A uniform sample of `rows` is looked at; there is no `far` where there are no
     landmarks, or too many for that. `filled` is there where values came that training never saw: "missing" or
-    "unknown" -> column -> how many.
+    "unknown" -> column -> how many. `drifted` has the columns whose values are not those of the training.
     """
     if source.label is None:
         raise DataError("Evaluation needs a label: open the source with one.")
@@ -73,9 +74,11 @@ def evaluate_model(
     statistic = WithUnseen(statistic, model.reading)
     executor.group = lambda: phase_group(shown.now)
     key = f"dkernel-{compute_digest(model)[:16]}-{source.token}"
-    figures, unseen = read_once(source, statistic, executor, key, large=True, progress=shown)
+    found: Any = read_once(source, WithDrift(statistic, model), executor, key, large=True, progress=shown)
+    (figures, unseen), drifted = found
     unseen.warn()
-    return {**figures, **({"filled": unseen.filled} if unseen.filled else {})}
+    more = {"filled": unseen.filled, "drifted": drifted}
+    return {**figures, **{name: value for name, value in more.items() if value}}
 
 
 def measure_quality(model: Model, block: Block) -> float:

@@ -97,7 +97,7 @@ JOBS = {
     "sample": (lambda run: read_once(source_of(X, Y, UNITS), RowSample(0, N, 100), run, "sample"), "RowSample"),
     "update": (lambda run: update_model(REGRESSION(), Block(XW, YW), run), "Gram"),
     "new rows": (lambda run: rows_in(source_of(X, Y, UNITS), run, MODEL())[0], "KnownLabels"),
-    "labels": (lambda run: evaluate_model(MODEL(), source_of(X, Y, UNITS), run), "WithUnseen _Classes _Far"),
+    "labels": (lambda run: evaluate_model(MODEL(), source_of(X, Y, UNITS), run), "WithDrift WithUnseen _Classes _Far"),
     "figures": (lambda run: evaluate_model(REGRESSION(), source_of(XW, YW, UNITS), run), "_Regression"),
     "conformal": (lambda run: conformalize_model(REGRESSION(), source_of(XW, YW, UNITS), run), "_Scores"),
     "components": (partial(described, machine=dkernel.KernelPCA(3, **SMALL)), "FeatureMoments"),
