@@ -134,7 +134,7 @@ def test_a_dry_run_has_no_side_effects_and_tells_memory_and_work(run_to, data, h
     for source in ("x.csv", data / "train.parquet"):
         job = ["train", source, "--label", "y", "--out", "m", "--report", "r.html", "--scratch", "scratch"]
         result = run_to(*job, *(FEATURES if source != "x.csv" else ["--n-components", "64"]), "--dry-run")
-        for words in ("MiB each worker", "iB client", "readings", "s of one usual core"):
+        for words in ("MiB each worker", "iB client", "readings", "core seconds"):
             assert words in result.stdout
     assert (hash_of(here), hash_of(data)) == (before, beside)
 

@@ -234,18 +234,18 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     stages = f", then {' and '.join(plan['local'])}" if plan["local"] else ""
     limit = plan["memory_limit"]
     worker = f"{format_bytes(plan['worker_bytes'])} each worker" + (f" (limit {format_bytes(limit)})" if limit else "")
-    threads = f"{plan['slots']:,} thread{'s' * (plan['slots'] > 1)} work, and up to {plan['enough_slots']:,} gain"
+    seconds, slots, enough = max(1, round(plan["core_seconds"])), plan["slots"], plan["enough_slots"]
+    on = f", {ceil(seconds / min(slots, enough)):,} s on {slots:,} threads" * (slots > 1 < enough)
     checkpoint, scratch = format_bytes(plan["checkpoint_bytes"]), format_bytes(plan["scratch_bytes"])
-    refusal = [("does not fit", plan["does_not_fit"])] if plan.get("does_not_fit") else []
     return [
-        *refusal,
+        *([("does not fit", plan["does_not_fit"])] if plan.get("does_not_fit") else []),
         ("rows", f"{plan['n']:,} of {plan['p']:,} inputs"),
         ("model", f"{plan['components']:,} components{stages}; a file of {format_bytes(plan['model_bytes'])} at most"),
         *plan["untried"].items(),
         ("readings", _readings(plan)),
         *([("row groups", plan["row_groups"])] if plan.get("row_groups") else []),
         ("memory", f"{worker}, {format_bytes(plan['client_bytes'])} client"),
-        ("time", f"{max(1, round(plan['core_seconds'])):,} s of one usual core; {threads}"),
+        ("time", f"about {seconds:,} core seconds{on}; more than {enough:,} thread{'s' * (enough > 1)} do not help"),
         ("disk", f"{checkpoint} with --checkpoint, {scratch} of scratch"),
     ]
 
