@@ -41,7 +41,7 @@ def test_rows_are_those_of_one_folder_in_their_order(run_to, rows):
         found = found.sort_values("id", ignore_index=True).astype({"year": "int64", "city": "str"})
         pd.testing.assert_frame_equal(found[flat.columns], flat, check_dtype=False)
     source = dkernel.open_source("s", label="label", exclude="id")
-    assert (source.n_rows, source.table_columns) == (len(rows), ("score", "year", "city"))
+    assert (source.n_rows, source.table_columns) == (len(rows), ("probability_yes", "year", "city"))
     with open("s/_manifest.json") as one, open("again/_manifest.json") as other:
         assert json.load(one)["files"] == json.load(other)["files"]
     assert "already complete" in run_to(*job, "--out", "s").stdout
