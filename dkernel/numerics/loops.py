@@ -15,6 +15,8 @@ from dkernel.numerics.machine_code import LoopFile, emit, load_loop
 
 FLAGS = {"contract", "nnan", "ninf", "nsz", "arcp"}
 _compiler = threading.RLock()  # numba's compiler is one of the process
+every: list["CompiledLoop"] = []
+"""All loops of the modules that are imported."""
 
 
 class CompiledLoop:
@@ -39,6 +41,7 @@ class CompiledLoop:
         self._name = f"{name}_{function.__code__.co_name}" if name else function.__code__.co_name
         self._lock = threading.Lock()
         self._loop: Callable[..., None] | None = None
+        every.append(self)
 
     def __call__(self, *args: Any) -> None:
         (self._loop or self.load())(*args)
@@ -54,12 +57,14 @@ class CompiledLoop:
         file = LoopFile(self._source.__code__.co_filename, self._name, self._signature, self._flags)
         code = file.read()
         if code is None:
-            code = self._emit()
-            if code is None:
-                with _compiler:
-                    whole: Callable[..., None] = self.compile()
-                    return whole
-            file.write(code)
+            with file.alone():
+                code = file.read()
+                if code is None and (code := self._emit()) is not None:
+                    file.write(code)
+        if code is None:
+            with _compiler:
+                whole: Callable[..., None] = self.compile()
+                return whole
         return load_loop(code, self._signature)
 
     def _emit(self) -> bytes | None:

@@ -6,6 +6,7 @@ Where a loop is more than that, or the folder cannot be written, numba itself ca
 """
 
 import ctypes
+import fcntl
 import hashlib
 import os
 import re
@@ -13,9 +14,10 @@ import stat
 import struct
 import tempfile
 import threading
+import time
 import uuid
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -26,6 +28,14 @@ import numpy as np
 from llvmlite import binding
 
 SYMBOL = "dkernel_loop"
+BROUGHT = Path(__file__).parent / "brought"  # loops that came with the installation: `python -m dkernel.numerics.bring`
+_AVX2 = "+64bit,+avx,+avx2,+bmi,+bmi2,+cmov,+crc32,+cx16,+cx8,+f16c,+fma,+fxsr,+lzcnt,+mmx,+movbe,+popcnt,+sahf,+sse"
+_AVX2 += ",+sse2,+sse3,+sse4.1,+sse4.2,+ssse3,+xsave"
+LEVELS = {
+    "x86-64-v4": f"{_AVX2},+avx512bw,+avx512cd,+avx512dq,+avx512f,+avx512vl,-prefer-256-bit",
+    "x86-64-v3": _AVX2,
+}
+"""Level of processors, the best first -> its features. A loop of a level has the bits of the processor's own."""
 _REFERENCES = "NRT_MemInfo_call_dtor"  # of arrays that numba has made itself: a loop makes none
 _WORDS_OF_NUMBERS = {
     "int64": ("i64", "q"),
@@ -91,18 +101,41 @@ class LoopFile:
     """
 
     def __init__(self, source: str, name: str, signature: str, flags: set[str]) -> None:
-        known = f"{Path(source).stem} {name} {signature} {sorted(flags)} {_surroundings()}".encode()
-        key = hashlib.sha256(known + Path(source).read_bytes()).hexdigest()[:32]
-        folder = loop_folder()
-        self.path = Path(folder, f"{Path(source).stem}.{name}-{key}.o") if folder else None
+        known, text = f"{Path(source).stem} {name} {signature} {sorted(flags)} ", Path(source).read_bytes()
+
+        def path(folder: Path | str, processor: str, features: str) -> Path:
+            key = hashlib.sha256(f"{known}{_surroundings(processor, features)}".encode() + text).hexdigest()[:32]
+            return Path(folder, f"{Path(source).stem}.{name}-{key}.o")
+
+        folder, here = loop_folder(), (processor_name(), processor_features())
+        self.path = path(folder, *here) if folder else None
+        self._brought = [path(BROUGHT, *level) for level in _levels()]
 
     def read(self) -> bytes | None:
         """The code; None where there is none, or it is damaged."""
-        with suppress(OSError):
-            digest, code = (content := self.path.read_bytes() if self.path else b"")[:32], content[32:]
-            if code and hashlib.sha256(code).digest() == digest:
-                return code
+        for path in [*self._brought, *([self.path] if self.path else [])]:
+            with suppress(OSError):
+                digest, code = (content := path.read_bytes())[:32], content[32:]
+                if code and hashlib.sha256(code).digest() == digest:
+                    return code
         return None
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While no other process of this machine makes the code: who waited finds it on disk."""
+        if self.path is None:
+            yield
+            return
+        lock = self.path.with_suffix(".lock")
+        with ExitStack() as stack:
+            with suppress(OSError):  # a folder without locks
+                file = stack.enter_context(open(lock, "wb"))
+                ends = time.monotonic() + 60  # a process that stands still is waited for no longer
+                while time.monotonic() < ends and not _is_locked(file):
+                    time.sleep(0.01)
+            yield
+            with suppress(OSError):
+                lock.unlink(missing_ok=True)
 
     def write(self, code: bytes) -> None:
         """Keep the code, whole or not at all."""
@@ -118,16 +151,34 @@ class LoopFile:
                 part.unlink(missing_ok=True)
 
 
+def _is_locked(file: Any) -> bool:
+    """True if the file is locked for this process now."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 @cache
-def _surroundings() -> str:
+def _levels() -> list[tuple[str, str]]:
+    """The best level of this processor that loops were brought for, with its features."""
+    has = {*processor_features().split(",")}
+    fit = [
+        (name, features) for name, features in LEVELS.items() if has >= {f for f in features.split(",") if f[0] == "+"}
+    ]
+    return fit[:1] if BROUGHT.is_dir() else []
+
+
+@cache
+def _surroundings(processor: str, features: str) -> str:
     """All that decides the code beside a loop's own file: what it calls, the compiler, the processor, its settings."""
     here = sorted(Path(__file__).parent.rglob("*.py"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in here)).hexdigest()
     settings = {name: value for name, value in os.environ.items() if name.startswith("NUMBA_")}
-    settings.pop("NUMBA_CACHE_DIR", None)
-    return (
-        f"{digest} {version('numba')} {binding.llvm_version_info} {processor_name()} {processor_features()} {settings}"
-    )
+    for name in ("NUMBA_CACHE_DIR", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"):
+        settings.pop(name, None)
+    return f"{digest} {version('numba')} {binding.llvm_version_info} {processor} {features} {settings}"
 
 
 def emit(text: str, signature: str) -> bytes | None:

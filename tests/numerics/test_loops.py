@@ -169,6 +169,55 @@ def test_a_second_process_loads_no_numba(tmp_path):
     assert found == ["True", "False"]
 
 
+@pytest.mark.parametrize(("level", "processor"), [("x86-64-v3", "znver3"), ("x86-64-v4", "skylake-avx512")])
+def test_loops_that_are_brought_are_not_compiled_and_have_the_same_bits(level, processor, tmp_path):
+    features = machine_code.LEVELS[level]
+    if not {f for f in features.split(",") if f[0] == "+"} <= {*machine_code.processor_features().split(",")}:
+        pytest.skip(f"this processor has not the features of {level}")
+    code = """if True:
+        import pathlib, sys, numpy as np
+        from dkernel.numerics import machine_code, tiling
+        machine_code.BROUGHT = pathlib.Path(sys.argv[1])
+        x = np.linspace(-90, 90, 10_000, dtype=np.float32)
+        tiling.exp2_inplace(x)
+        print(hash(x.tobytes()), "numba" in sys.modules)
+    """
+
+    def run(name, brought, cache):
+        told = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features, "NUMBA_CACHE_DIR": str(cache)}
+        env = environment(PYTHONHASHSEED="0", **told)
+        return subprocess.check_output([sys.executable, "-c", code, str(brought)], env=env, text=True).split()
+
+    bits, compiled = run(processor, tmp_path / "none", tmp_path / "own")
+    assert compiled == "True"
+    assert run(level, tmp_path / "none", tmp_path / "brought") == [bits, "True"]
+    assert run(processor, tmp_path / "brought", tmp_path / "empty") == [bits, "False"]
+    assert not any((tmp_path / "empty").iterdir())
+
+
+def test_processes_of_one_machine_compile_a_loop_once(tmp_path):
+    """Three begin at one time: one compiles, the others wait for its file."""
+    code = """if True:
+        import sys, time, numpy as np
+        from dkernel.numerics import loops, tiling
+        emit, made = loops.CompiledLoop._emit, []
+        loops.CompiledLoop._emit = lambda loop: made.append(loop) or emit(loop)
+        print("ready", flush=True)
+        sys.stdin.readline()
+        tiling.exp2_inplace(np.zeros(1, np.float32))
+        print(len(made))
+    """
+    made = {"args": [sys.executable, "-c", code], "env": environment(NUMBA_CACHE_DIR=str(tmp_path)), "text": True}
+    processes = [subprocess.Popen(stdin=subprocess.PIPE, stdout=subprocess.PIPE, **made) for _ in range(3)]
+    assert [process.stdout.readline().strip() for process in processes] == ["ready"] * 3
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    compiled = [int(process.communicate()[0]) for process in processes]
+    assert sum(compiled) == len(list(tmp_path.glob("*.o"))) > 0
+    assert {path.suffix for path in tmp_path.iterdir()} == {".o"}
+
+
 def test_loops_are_loaded_in_a_thread_and_are_the_callers_own_afterwards():
     loop, other = (loops.compile_loop("void(float32[::1])")(doubled) for _ in range(2))
     before = set(threading.enumerate())
