@@ -172,12 +172,12 @@ def _again(ctx: click.Context) -> str:
 
 
 def _describe_checkpoint(checkpoint: str) -> str:
-    from dkernel.data.failures import answer_in_time
-    from dkernel.training.checkpoint import Checkpoint
-
     try:
+        from dkernel.data.failures import answer_in_time
+        from dkernel.training.checkpoint import Checkpoint
+
         holds = answer_in_time(lambda: Checkpoint(checkpoint).holds_a_run, ASKED)
-    except Exception:  # a store that cannot be reached may be why the run ends
+    except Exception:  # a store that cannot be reached may be why the run ends, or a signal has broken an import off
         return f"what was saved is in the checkpoint in {checkpoint}"
     return f"the checkpoint in {checkpoint} holds the progress" if holds else f"nothing is saved in {checkpoint} yet"
 

@@ -76,6 +76,21 @@ def test_every_error_type_has_a_code_on_purpose():
     assert kinds <= {type(error) for error, _ in CODES} | {errors.DKernelError}
 
 
+def test_a_signal_amid_imports_has_its_code_and_tells_of_the_checkpoint(monkeypatch):
+    """NumPy that is broken off half imported raises RecursionError when it is imported again."""
+
+    class Recursive:
+        def __getattr__(self, name):
+            raise RecursionError(name)
+
+    monkeypatch.setitem(sys.modules, "dkernel.training.checkpoint", Recursive())
+    command = raising(KeyboardInterrupt())
+    command.params.append(click.Option(["--checkpoint"]))
+    ended = CliRunner().invoke(command, ["--checkpoint", "ck"])
+    assert (ended.exit_code, "Traceback" in ended.output) == (130, False)
+    assert "stopped by SIGINT; what was saved is in the checkpoint in ck" in ended.output
+
+
 def test_debug_shows_the_traceback():
     result = CliRunner().invoke(raising(errors.DataError("row 7")), ["--debug"])
     assert result.exit_code == 65
