@@ -132,10 +132,10 @@ def test_no_file_of_the_load_path_can_unpickle_or_run_text():
 
 # They only fall: what a change adds, it takes away elsewhere. scripts/house.py prints them.
 CEILINGS = {
-    "lines": 63_444,
-    "lines of the core": 52_752,
+    "lines": 63_443,
+    "lines of the core": 52_751,
     "constants": 556,
-    "words of pages": 35_993,
+    "words of pages": 35_990,
     "training.fit": 209,
     "inference.score": 144,
     "cli.train": 255,

@@ -337,7 +337,10 @@ class BlockReader:
         if self.keep and self._homes and not self._dealt:
             return [list(units)]
         row_bytes, slots = loaded_row_bytes(self.source), self.executor.slots
-        least = slots * (WINDOW_TASKS if self._dealt else 1)
+        # A call of a worker sums all that it has of a window, and a journal needs several windows. Rows that are not
+        # kept have the room that rounds have: two units for each slot.
+        several = max(1, min(WINDOW_TASKS if self.keep else 2, len(self._groups) // (JOURNAL_PARTS * slots)))
+        least = slots * (WINDOW_TASKS if self._dealt else several)
         windows: list[list[list[int]]] = []
         loaded = 0
         for group in self._by_group(units):

@@ -287,12 +287,13 @@ def bundles(units: Sequence[Sequence[int]], seed: int, epoch: int, bundle: int, 
     Examples
     --------
     >>> bundles([[4096]] * 5, seed=0, epoch=0, bundle=2, rounds=32), bundles([[4096]] * 5, 0, 0, bundle=2, rounds=2)
-    ([[4, 1], [0, 2], [3]], [[4, 1, 0, 2], [3]])
+    ([[4, 1], [0, 2], [3]], [[4, 1], [0, 2, 3]])
     """
     mixed = _bundles(units, stream(seed, "order", epoch), bundle)
-    parts = min(rounds, len(mixed))
-    ends = [-(-len(mixed) * i // parts) for i in range(parts + 1)]
-    return [list(chain.from_iterable(mixed[first:last])) for first, last in pairwise(ends)]
+    if len(mixed) <= rounds:
+        return mixed
+    ends = [round(sum(map(len, mixed)) * i / rounds / bundle) for i in range(rounds)]
+    return [list(chain.from_iterable(mixed[first:last])) for first, last in pairwise([*ends, len(mixed)])]
 
 
 def _bundles(units: Sequence[Sequence[int]], rng: np.random.Generator, bundle: int) -> list[list[int]]:

@@ -69,8 +69,11 @@ def test_a_simulated_round_has_a_best_number_of_calls():
 @pytest.mark.parametrize("workers", [1, 3, 8, 40])
 def test_simulated_rounds_have_the_rows_of_a_round(workers, kept):
     source = many_workers.rows_of(4 * 10**6)
-    for turn in many_workers.rounds_of(source, 32, workers, kept):
-        assert sum(turn.rows) == pytest.approx(source.n_rows / 32, rel=0.02)
-        assert len(turn.rows) == len(turn.copied) <= workers
-        assert len(turn.rows) <= turn.sums
-        assert workers > 1 or not any(turn.copied)
+    survey, *turns = many_workers.rounds_of(source, 32, workers, kept)
+    assert sum(sum(window.rows) for window in survey.windows) == source.n_rows
+    for turn in turns:
+        assert sum(sum(window.rows) for window in turn.windows) == pytest.approx(source.n_rows / 32, rel=0.02)
+        for window in turn.windows:
+            assert len(window.rows) == len(window.copied) <= workers
+            assert len(window.rows) <= window.sums
+            assert workers > 1 or not any(window.copied)
