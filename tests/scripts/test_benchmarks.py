@@ -13,6 +13,7 @@ from tests.processes import ROOT, environment
 
 BENCH = ROOT / "scripts" / "bench"
 SMALLEST = {  # of those that need no data set and no other package; mainjob, plain and study have tests of their own
+    "billion": "--rows 300000 --sklearn-rows 16384 --killed 4",
     "costs": "--only '2,000 rows'",
     "explain": "--rows 50 --columns 4 --landmarks 32 --background 10 --shap-rows 0",
     "linear": "--rows 300",
