@@ -25,8 +25,8 @@ def judged_by(judges, local=LOCAL):
 
 
 def test_the_local_stage_is_judged_by_them():
-    X, _ = rough(1000, 1)
-    judged, kept = judged_by((X, np.zeros(1000))), judged_by(rough(1000, 1))
+    X, y = rough(1000, 1)
+    judged, kept = judged_by((X, -y)), judged_by((X, y))
     assert kept.model_.local is not None
     assert judged.model_.local is None
     assert judged.model_.facts["holdout"]["rows"] == kept.model_.facts["holdout"]["rows"] == 1000
