@@ -54,7 +54,7 @@ def test_the_site_has_every_page_and_name(tmp_path):
     run(ROOT / "scripts" / "site.py", "--out", tmp_path)
     for name in set(dkernel.__all__) - {"__version__"}:
         assert f'id="dkernel.{name}"' in (tmp_path / "api" / f"{name}.html").read_text() or name == "errors"
-    assert "Python in ten lines" in text_of(tmp_path / "index.html")
+    assert "A folder larger than memory" in text_of(tmp_path / "index.html")
     assert re.search(r"<td><p>\d+\.\d\u00a0%</p></td>", (tmp_path / "index.html").read_text())
     assert re.search(r"\bMore\b.*\bSpectrumKernel\b", text_of(tmp_path / "api" / "index.html"), re.DOTALL)
     assert (
