@@ -135,7 +135,7 @@ CEILINGS = {
     "lines": 64_006,
     "lines of the core": 53_050,
     "constants": 558,
-    "words of pages": 35_490,
+    "words of pages": 35_502,
     "training.fit": 211,
     "inference.score": 145,
     "cli.train": 257,

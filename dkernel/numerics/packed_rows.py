@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-Groups = Sequence[Sequence[int]]
+OneHotGroups = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class PackedRows:
     values: tuple[NDArray[Any], ...]
 
     @classmethod
-    def pack(cls, X: NDArray[Any], groups: Groups) -> Self | None:
+    def pack(cls, X: NDArray[Any], groups: OneHotGroups) -> Self | None:
         """Pack rows (rows, p); None if a row has several values in a group, or a column several values."""
         places = np.setdiff1d(np.arange(X.shape[1]), [j for group in groups for j in group])
         codes = np.empty((len(X), len(groups)), code_type(groups))
@@ -87,12 +87,12 @@ class PackedRows:
         return self[rows]
 
 
-def code_type(groups: Groups) -> Any:
+def code_type(groups: OneHotGroups) -> Any:
     """The type of a code: one byte for up to 255 columns of a group, else two or four."""
     return np.min_scalar_type(max(map(len, groups), default=0))
 
 
-def packed_bytes(p: int, itemsize: int, groups: Groups) -> int:
+def packed_bytes(p: int, itemsize: int, groups: OneHotGroups) -> int:
     """Bytes of a packed row of p columns.
 
     Examples

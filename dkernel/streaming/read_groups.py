@@ -11,7 +11,7 @@ from dask.local import get_sync
 
 from dkernel.data.block import Block, concatenate_blocks
 from dkernel.data.source import Source, Unit
-from dkernel.numerics.packed_rows import Groups, PackedRows
+from dkernel.numerics.packed_rows import OneHotGroups, PackedRows
 from dkernel.numerics.tiling import PIECE_ROWS, TILE_ROWS
 
 # A group stays small beside other blocks, and many small files still make tasks for many workers.
@@ -57,7 +57,7 @@ def make_read_task(units: Sequence[Unit], read: Callable[[Sequence[Task]], Any] 
     return Delayed(key, graph)  # type: ignore[no-untyped-call]
 
 
-def make_packed_task(task: Delayed, groups: Groups) -> Delayed:
+def make_packed_task(task: Delayed, groups: OneHotGroups) -> Delayed:
     """Make the task of these blocks with the groups of their inputs as codes; a task alone stays one."""
     graph, key = dict(task.__dask_graph__()), f"{task.key}-packed"
     if len(graph) == 1:
@@ -67,11 +67,11 @@ def make_packed_task(task: Delayed, groups: Groups) -> Delayed:
     return Delayed(key, packed)  # type: ignore[no-untyped-call]
 
 
-def _read_and_pack(groups: Groups, graph: Mapping[Any, Any], key: Any) -> Any:
+def _read_and_pack(groups: OneHotGroups, graph: Mapping[Any, Any], key: Any) -> Any:
     return _pack(groups, get_sync(dict(graph), key))
 
 
-def _pack(groups: Groups, blocks: Any) -> Any:
+def _pack(groups: OneHotGroups, blocks: Any) -> Any:
     """Pack blocks, or tuples of them; a block that does not pack stays as it is."""
     if isinstance(blocks, Block):
         packed: Any = PackedRows.pack(blocks.X, groups)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dkernel.data.source import Source
-from dkernel.numerics.packed_rows import Groups, packed_bytes
+from dkernel.numerics.packed_rows import OneHotGroups, packed_bytes
 from dkernel.streaming.schedule import bundle_size
 from dkernel.streaming.shares import MOST_UNEVEN
 
@@ -21,13 +21,13 @@ def loaded_row_bytes(source: Source) -> int:
     return source.row_bytes + ROW_OVERHEAD
 
 
-def packed_groups(source: Source) -> Groups:
+def packed_groups(source: Source) -> OneHotGroups:
     """The groups of one-hot inputs that are held as codes between readings; empty where little would be saved."""
     groups = () if source.encoding is None or not source.layout.numeric else source.encoding.groups
     return groups if _packed(source, groups) <= PACKED * source.row_bytes else ()
 
 
-def _packed(source: Source, groups: Groups) -> int:
+def _packed(source: Source, groups: OneHotGroups) -> int:
     return packed_bytes(source.n_in, np.dtype(source.dtype).itemsize, groups)
 
 

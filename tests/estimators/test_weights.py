@@ -144,10 +144,10 @@ def test_weights_that_are_too_small_or_too_large_are_refused_as_such(settings):
 
 @pytest.mark.parametrize("unit", [2.0**96, 2.0**-66])
 def test_the_unit_of_the_weights_chooses_no_way(unit):
-    """A race forecasts by the number of rows, not by the sum of their weights, which may be beyond 64 bits."""
+    """A trial counts rows, not the sum of their weights, which may be beyond 64 bits."""
     X, y = ball(3000)
     one, other = (KernelClassifier().fit(X, y, sample_weight=np.full(len(X), w)) for w in (1.0, unit))
-    assert "losses after" in one.chosen_["way"]
+    assert "components + grids" in one.chosen_["way"]
     settled = [(each.model_.recipe.local, each.model_.recipe.features, each.chosen_["kernel"]) for each in (one, other)]
     assert settled[0] == settled[1]  # grids round very large weights, so the answers may differ
 

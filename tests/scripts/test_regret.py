@@ -52,7 +52,7 @@ def test_halves_count_the_sets_that_are_clearly_worse(kept, tmp_path):
     assert counts == {"a to m": (1, 1, 1), "n to z": (1, 0, 0), "all": (2, 1, 1)}
 
 
-def test_a_set_that_was_not_kept_is_compared_with_the_best_way_of_the_folder(kept, tmp_path):
+def test_a_set_that_was_not_kept_is_compared_with_ways_of_the_folder(kept, tmp_path):
     _, table = kept
     ways = {"command": MORE, "cells": WRONG, "grids": MORE}
     now = write_fits(tmp_path / "now", {("2d", way): rows for way, rows in ways.items()})
