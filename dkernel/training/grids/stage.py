@@ -236,7 +236,7 @@ def _search(
     """
     rows = tried_rows(residual.problem.sizes.n, len(inputs.center), inputs.n_out, n_grids)
     trials = _trials(residual, inputs, rows)
-    if found is None:
+    if found is None or residual.problem.recipe.constant_map:
         found, scores = search_settings(trials.alone(), first)
     if not residual.problem.recipe.constant_map:
         found, scores = search_settings(trials, found, MORE_STEPS)
