@@ -1,4 +1,4 @@
-"""Rows whose one-hot inputs are held as codes of a byte or two; what asks for some of the rows gets the inputs."""
+"""Rows that hold categories as codes of one or two bytes, and give the one-hot inputs of rows that are asked for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

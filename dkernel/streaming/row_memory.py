@@ -24,17 +24,17 @@ def loaded_row_bytes(source: Source) -> int:
 def packed_groups(source: Source) -> OneHotGroups:
     """The groups of one-hot inputs that are held as codes between readings; empty where little would be saved."""
     groups = () if source.encoding is None or not source.layout.numeric else source.encoding.groups
-    return groups if _packed(source, groups) <= PACKED * source.row_bytes else ()
+    return groups if _packed_row_bytes(source, groups) <= PACKED * source.row_bytes else ()
 
 
-def _packed(source: Source, groups: OneHotGroups) -> int:
+def _packed_row_bytes(source: Source, groups: OneHotGroups) -> int:
     return packed_bytes(source.n_in, np.dtype(source.dtype).itemsize, groups)
 
 
 def kept_row_bytes(source: Source) -> int:
     """Bytes of a row of a source that stays in memory between readings."""
     groups = packed_groups(source)
-    return (_packed(source, groups) if groups else source.row_bytes) + ROW_OVERHEAD
+    return (_packed_row_bytes(source, groups) if groups else source.row_bytes) + ROW_OVERHEAD
 
 
 @dataclass(frozen=True)

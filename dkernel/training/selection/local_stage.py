@@ -68,7 +68,7 @@ class Stage(ABC):
 
         Parameters
         ----------
-        merged : features that a stage does not have which takes each category as one
+        merged : how many fewer inputs a stage has that takes each category as one input
         """
 
     @abstractmethod
