@@ -3,13 +3,14 @@
 import numpy as np
 
 from dkernel.data.source import Source
-from dkernel.errors import DigitsError
+from dkernel.errors import DataError, DigitsError
 from dkernel.streaming.survey import SurveyResult
 
 LOST_SHARE = 1e-3
 """Share of a column's deviation that rounding may take: no score shows one of that size."""
 
 ROUNDOFF = 2.0**-24  # of a number in float32, at most, as a share of it
+LEAST_ROUNDOFF = 2.0**-150  # and of the numbers around 0, which have less than all digits or become 0
 
 
 def tells_rounding(source: Source) -> bool:
@@ -22,13 +23,16 @@ def check_digits(source: Source, survey: SurveyResult) -> None:
 
     A column that is far from 0 for its spread, 1e9 + N(0, 1) say, would be noise in float32: scaling centres it in the
     dtype of the blocks. Blocks of float32 tell that rounding might matter, blocks of float64 whether it does. Whole
-    numbers up to 2^24 lose nothing.
+    numbers up to 2^24 lose nothing. Numbers of 1e-50 would all be 0.
 
     Raises
     ------
     DigitsError
         with the dtype to read the rows in
+    DataError
+        if float64 cannot hold the squares of a column whose values differ
     """
+    _check_squares(source, survey)
     if source.in_dtype is None:
         return
     deviation = np.sqrt(survey.moments.variance)
@@ -41,7 +45,8 @@ def check_digits(source: Source, survey: SurveyResult) -> None:
     names = [
         source.columns[j]
         for j, whole in source.wide.items()
-        if LOST_SHARE * deviation[j] < 2 * ROUNDOFF * far[j] and not (whole and far[j] * ROUNDOFF <= 1)
+        if LOST_SHARE * deviation[j] < 2 * max(ROUNDOFF * far[j], LEAST_ROUNDOFF)
+        and not (whole and far[j] * ROUNDOFF <= 1)
     ]
     if names:
         more = ", ..." if len(names) > 3 else ""
@@ -49,4 +54,18 @@ def check_digits(source: Source, survey: SurveyResult) -> None:
             f"{', '.join(names[:3])}{more}: float32 may not show how the values differ: all rows are read again in "
             "float64",
             "float64",
+        )
+
+
+def _check_squares(source: Source, survey: SurveyResult) -> None:
+    """Refuse columns whose values differ, and whose squares are 0 or infinite in float64."""
+    if survey.largest is not None:
+        return
+    variance, span = survey.moments.variance, survey.high - survey.low
+    lost = (span > 0) & ~((variance > 0) & np.isfinite(variance))
+    if lost.any():
+        j = int(lost.argmax())
+        raise DataError(
+            f"column {source.columns[j]!r}: the values lie from {survey.low[j]:.3g} to {survey.high[j]:.3g}, and "
+            "float64 cannot hold their squares. Multiply the column by a constant, so that they are near 1."
         )

@@ -101,6 +101,32 @@ def test_every_kind_of_rows_under_every_scale(kind, scale, features, solver):
     assert found[1] > found[0] - 0.02
 
 
+@pytest.mark.parametrize(("kind", "unit"), [(np.asarray, 1e-44), (nullable, 1e-60), (in_dask, 1e-150)])
+def test_a_column_of_any_unit_is_learned(kind, unit):
+    """In float32 all of its values were 0, without a word."""
+    X, _ = rows(0.0)
+    y = X[:, 0] > 0
+    X[:, 0] *= unit
+    machine = KernelClassifier("gaussian", n_components=64, local="none", random_state=0)
+    machine.fit(kind(X), in_dask(y) if "dask" in kind.__name__ else y)
+    assert np.mean(np.asarray(machine.predict(kind(X))) == y) > 0.95
+    machine = KernelClassifier("gaussian", n_components=64, random_state=0)
+    for first in (0, 750):
+        machine.partial_fit(X[first : first + 750], y[first : first + 750], classes=[False, True])
+    assert machine.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("unit", [1e-320, 1e-200, 1e-165, 1e155, 1e200, 1e300])
+def test_a_column_whose_squares_float64_cannot_hold_is_refused(unit):
+    X, _ = rows(0.0)
+    y = X[:, 0] > 0
+    X[:, 0] *= unit
+    text = "cannot hold their squares|too large for float32"
+    for settings in ({}, {"dtype": "float64"}):
+        with pytest.raises(DataError, match=text if not settings else "cannot hold their squares"):
+            KernelClassifier("gaussian", n_components=64, **settings).fit(X, y)
+
+
 @pytest.mark.parametrize("solver", ["auto", "psgd"])
 def test_numbers_are_learned_too(solver):
     far, y = rows(1e9)[0], rows(0.0)[0][:, 0]
