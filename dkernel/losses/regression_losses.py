@@ -129,6 +129,7 @@ class Quantile(Loss):
     classifies: ClassVar[bool] = False
     smooth: ClassVar[bool] = False
     boxed: ClassVar[bool] = True
+    robust: ClassVar[bool] = True
     needed: ClassVar[str] = "above 0 and below 1"
 
     def is_valid(self) -> bool:

@@ -76,7 +76,7 @@ def spoil(y):
     return np.where(np.arange(len(y)) % 20 == 0, y + 500.0, y)
 
 
-@pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive"])
+@pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive", "quantile"])
 @pytest.mark.parametrize("solver", ["exact", "psgd", "partial_fit"])
 def test_far_rows_do_not_widen_the_unit_of_a_robust_loss(loss, solver):
     """The unit is that of most rows, by whatever door they come in and in any unit of the label."""
@@ -90,6 +90,18 @@ def test_far_rows_do_not_widen_the_unit_of_a_robust_loss(loss, solver):
 
     assert error(True) < 1.1 * error(False)
     assert error(True, 2.0**30) == pytest.approx(error(True), rel=1e-3)
+
+
+@pytest.mark.parametrize("loss", ["huber(0.2)", "epsilon_insensitive", "quantile"])
+def test_far_rows_do_not_choose_the_kernel_of_a_robust_loss(loss):
+    """Candidates are fitted by squares: for half of the seeds far rows had left them no kernel but a flat one."""
+    for seed in (0, 4):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-3, 3, (2000, 1))
+        wave, far = np.sin(2 * X[:, 0]), rng.uniform(0, 50, 2000) * (rng.random(2000) < 0.05)
+        machine = KernelRegressor(loss=loss, local="none", random_state=0)
+        machine.fit(X, wave + 0.1 * rng.normal(size=2000) + far)
+        assert np.sqrt(np.mean((machine.predict(X) - wave) ** 2)) < 0.08
 
 
 def test_softmax_is_that_of_scikit_learn_on_the_same_features():

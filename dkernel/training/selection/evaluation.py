@@ -32,6 +32,7 @@ from dkernel.training.selection.descent import until_worse
 MOMENT_ROWS, MOMENT_PARTS = 4096, 2  # rows whose gradients are averaged, and parts of them for two threads
 MOST_PLAIN = 4096  # most features, or rows, of the Gram matrix that judges a linear kernel
 JUDGING_ALPHAS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # alphas that judge a candidate, until the loss rises
+MOST_ROBUST = 5.0  # deviations by quartiles at which targets of a robust loss are cut for the squares of a candidate
 SQUARE_PARTS = 2  # parts of the rows; each has its own Gram matrix
 
 
@@ -279,6 +280,8 @@ def _means(components: ScaledComponents, split: FitValidationSplit, over: Over) 
     """Return means over rows of the products of components, and of components with targets, in SQUARE_PARTS."""
     # The products are in float32, as in the fit, if that takes a quarter of the time.
     dtype, Y, rows = components.pass_dtype, split.targets.of(split.y), len(split.X)
+    if split.loss.robust:
+        Y = np.clip(Y, -MOST_ROBUST, MOST_ROBUST)
     weight = None if split.weight is None else split.weight[:, None]
 
     def part(first: int, stop: int) -> GramSum:
