@@ -26,7 +26,6 @@ CONFIG = "dkernel.config"  # in the context of a command: the name of its config
 PROGRESS = ("bar", "log", "json", "none")
 PER_COMMAND = ("out", "report", "record", "overwrite")
 """Options that mean something else in each command, so that a variable must name the command."""
-_TLS = ("tls_ca_file", "tls_cert", "tls_key")
 _NOT_IN_CONFIG = ("config", "print_config", "help", "import")  # a file of settings runs no code
 
 
@@ -179,11 +178,6 @@ connection_options = combine(
     cluster_setting("--scheduler", metavar="ADDR", usual=True, help="Run on this Dask scheduler, tcp://host:8786."),
     cluster_setting(
         "--scheduler-file", type=READ_HERE, metavar="FILE", help="Run on the scheduler that wrote this file."
-    ),
-    cluster_setting("--tls-ca-file", type=READ_HERE, metavar="PEM", help="Certificate authority of the scheduler."),
-    cluster_setting("--tls-cert", type=READ_HERE, metavar="PEM", help="Certificate of this client."),
-    cluster_setting(
-        "--tls-key", type=READ_HERE, metavar="PEM", help="Key of that certificate. Default: in --tls-cert."
     ),
     setting(
         "--workers",
@@ -418,11 +412,6 @@ def connect_arguments(ctx: click.Context, values: Mapping[str, Any]) -> dict[str
     named = [f"--{name.replace('_', '-')}" for name in ("scheduler", "scheduler_file", "workers") if values[name]]
     if len(named) > 1:
         raise click.UsageError(f"{' and '.join(named)} are different places to run on: give one of them.", ctx)
-    tls = {name: values[name] for name in _TLS if values[name]}
-    if tls and not (values["scheduler"] or values["scheduler_file"]):
-        raise click.UsageError("--tls-... is for a scheduler: give --scheduler or --scheduler-file too.", ctx)
-    if tls and not {"tls_ca_file", "tls_cert"} <= set(tls):
-        raise click.UsageError("TLS needs both --tls-ca-file and --tls-cert (and --tls-key unless it is in it).", ctx)
     if values["workers"] and values["memory_limit"]:
         _check_limit(values["memory_limit"])
     if values["workers"]:
@@ -430,7 +419,7 @@ def connect_arguments(ctx: click.Context, values: Mapping[str, Any]) -> dict[str
 
         start_fork_server()  # its imports and those of this process take as long, so they go side by side
     connection = {name: values[name] for name in ("scheduler", "scheduler_file", "workers", "memory_limit")}
-    return {**connection, "tls": tls or None, "patience": values["cluster_timeout"]}
+    return {**connection, "patience": values["cluster_timeout"]}
 
 
 def _check_limit(limit: str) -> None:

@@ -147,8 +147,7 @@ def test_nothing_that_an_option_reads_is_what_another_writes(run, place, name, r
     spelling = SPELLINGS[len(request.node.name) % 3]
     if spelling[0] == "a":
         (os.link if "hard" in spelling else os.symlink)(file, spelling)
-    more = {"scheduler": "tcp://127.0.0.1:9", "tls_ca_file": "pem", "tls_cert": "pem"} if "tls" in read.name else {}
-    given = GIVEN | more | {read.name: file, written.name: spelling.format(file)}
+    given = GIVEN | {read.name: file, written.name: spelling.format(file)}
     said = refused(run, place, *spoken(name, given))
     assert "also an input" in said
     assert (

@@ -86,11 +86,10 @@ def test_no_file_of_the_folder_runs_in_any_command(here):
 
 def test_nor_in_the_process_of_a_detached_job(here, monkeypatch):
     plant(here)
-    monkeypatch.setattr("dkernel.streaming.execution.in_task.options_of_scheduler", dict)
     monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
     job = driver.ClusterJob(str(here / "n.run.json"), settings="", digest="")
     words = [*driver._command(job, str(here)), *TRAIN[1:], "--out", "n"]
-    assert driver._run(job, words, str(here), 0) == 0, (here / "log").read_text()
+    assert driver._run(job, words, {}, str(here), 0) == 0, (here / "log").read_text()
     assert ran(here) == []
 
 

@@ -98,7 +98,7 @@ def _driver_settings(ctx: click.Context) -> dict[str, Any]:
     for param, use, paths in named_files(ctx):
         if paths and use != "module":
             settings[str(param.name)] = list(map(_absolute, paths)) if use == "data" else _absolute(paths[0])
-    unset = ("scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key")  # those of the worker are taken
+    unset = ("scheduler", "scheduler_file")  # that of the worker is taken
     return {**settings, **dict.fromkeys(unset), "detach": False, "resume": True, "json": False, "progress": "log"}
 
 
@@ -132,12 +132,14 @@ def begin_job(job: ClusterJob) -> None:
 def drive(job: ClusterJob) -> int:
     """Run the command of a job, and again while its exit code says so; runs on a worker. Returns the exit code."""
     from dkernel.data.compute import leave_pool
+    from dkernel.streaming.execution.in_task import scheduler_of_task
 
     leave_pool()  # a worker with one thread has it for the tasks of the job
     with tempfile.TemporaryDirectory(prefix="dkernel-job-") as folder:
-        words = _command(job, folder)
+        address, certificates = scheduler_of_task()
+        words = [*_command(job, folder), "--scheduler", address]
         for retries_left in range(_RETRIES, -1, -1):
-            code = _run(job, words, folder, retries_left)
+            code = _run(job, words, certificates, folder, retries_left)
             if code != AGAIN or not retries_left or _is_cancelled(job, _PAUSE):
                 break
     return _note_end(job, code)
@@ -145,8 +147,6 @@ def drive(job: ClusterJob) -> int:
 
 def _command(job: ClusterJob, folder: str) -> list[str]:
     """The words of the command; its settings and modules are written to `folder`."""
-    from dkernel.streaming.execution.in_task import options_of_scheduler
-
     Path(folder, "job.toml").write_text(job.settings, encoding="utf-8")
     words = [sys.executable, "-P", "-c", "from dkernel.leaves.jobs.driver import command; command()", "train"]
     words += ["--config", str(Path(folder, "job.toml"))]
@@ -157,12 +157,13 @@ def _command(job: ClusterJob, folder: str) -> list[str]:
             path = Path(folder, Path(module.path).name)
             path.write_text(module.source, encoding="utf-8")
             words += ["--import", str(path)]
-    return words + [word for option in options_of_scheduler().items() for word in option]
+    return words
 
 
-def _run(job: ClusterJob, words: list[str], folder: str, retries_left: int) -> int:
+def _run(job: ClusterJob, words: list[str], certificates: Mapping[str, str], folder: str, retries_left: int) -> int:
     """Run the command once, until it ends or the job is cancelled."""
     settings = {name: value for name, value in os.environ.items() if not name.startswith("DKERNEL_")}
+    settings |= certificates
     settings[JOB] = json.dumps({**job.entry(retries_left), "command": job.command})
     log, pause = _Log(find_log(job.record), Path(folder, "log")), _poll_seconds(job)
     log.add(f"{datetime.now(UTC).isoformat(timespec='seconds')} on {platform.node()}\n")

@@ -8,7 +8,6 @@ import json
 import logging
 import os
 import signal
-import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +21,7 @@ import dask
 
 from dkernel.data.compute import LOG, leave_pool
 from dkernel.data.failures import PATIENCE
-from dkernel.errors import ClusterError, DataError, RecipeError
+from dkernel.errors import ClusterError, RecipeError
 from dkernel.numerics.allocator import ONE_HEAP
 from dkernel.streaming.execution import tasks
 from dkernel.streaming.execution.base import Executor
@@ -65,8 +64,8 @@ SHORT_LOGS = {"distributed.admin.low-level-log-length": 32}
 FORKED = {"distributed.worker.multiprocessing-method": "forkserver"} if sys.platform == "linux" else {}
 OWN = {**MEMORY_SETTINGS, **BESIDE, **PLACED, **SHORT_LOGS, **BEFORE, **FORKED}
 CONNECT_TIMEOUT = 10.0  # seconds for a scheduler that is there
-_WITH_TLS = "If it is there it refused: --tls-ca-file and --tls-cert must be of the authority that signed its own."
-_WITHOUT_TLS = "If it demands TLS, its address begins with tls://, and --tls-ca-file and --tls-cert are needed."
+_WITH_TLS = "If it is there it refused: Dask's settings distributed.comm.tls must be certificates of its authority."
+_WITHOUT_TLS = "If it demands TLS, its address begins with tls://, and Dask's settings distributed.comm.tls are needed."
 CLOSE_TIMEOUT = 10.0  # seconds that a closing cluster may take before it is left to itself
 
 
@@ -77,7 +76,6 @@ def connect(
     workers: int | None = None,
     memory_limit: str | int | None = None,
     patience: float = PATIENCE,
-    tls: Mapping[str, str] | None = None,
     tell: Callable[[str], None] = LOG.warning,
 ) -> Iterator[Executor]:
     """Make the executor that the run options ask for; it is closed at the end of the block.
@@ -89,8 +87,6 @@ def connect(
     workers : that many single-threaded processes on this machine, started here
     memory_limit : of each of these processes, as in Dask ("2GiB", bytes, or 0 for none); of this one without them
     patience : seconds without workers or progress before a ClusterError
-    tls : files for a tls:// scheduler: tls_ca_file, tls_cert and, unless it is in the latter, tls_key; when None, what
-        Dask's own configuration says
     tell : called with the message for a longer wait for workers
 
     Without any of these the threads of this process do the work.
@@ -105,7 +101,7 @@ def connect(
     given = [name for name, value in asked.items() if value is not None]
     if len(given) > 1:
         raise RecipeError(f"{' and '.join(given)} are different ways to run: give one of them.")
-    with client_at(scheduler, scheduler_file, workers, memory_limit, tls, patience) as client:
+    with client_at(scheduler, scheduler_file, workers, memory_limit, patience) as client:
         executor: Executor
         if client is None:
             executor = ThreadsExecutor(memory_limit=parse_memory_limit(memory_limit))
@@ -121,7 +117,6 @@ def client_at(
     scheduler_file: str | None = None,
     workers: int | None = None,
     memory_limit: str | int | None = None,
-    tls: Mapping[str, str] | None = None,
     patience: float = 0.0,
 ) -> Iterator[Any]:
     """Make the Dask client that `connect` would use, without a check of its workers; None for threads.
@@ -133,11 +128,11 @@ def client_at(
         with _local_cluster(workers, memory_limit) as cluster, _client(cluster, CONNECT_TIMEOUT) as client:
             yield client
     elif scheduler or scheduler_file:
-        address, security = scheduler or _address_in(str(scheduler_file)), _security(tls)
+        address = scheduler or _address_in(str(scheduler_file))
         if patience > CONNECT_TIMEOUT:
-            with _client(address, CONNECT_TIMEOUT, security):
+            with _client(address, CONNECT_TIMEOUT):
                 pass
-        with _client(address, max(patience, CONNECT_TIMEOUT), security) as client:
+        with _client(address, max(patience, CONNECT_TIMEOUT)) as client:
             yield client
     else:
         yield None
@@ -258,31 +253,13 @@ def _without_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _security(tls: Mapping[str, str] | None) -> Any:
-    """Certificates of a client; the files must have an authority, a certificate and its key."""
-    if not tls:
-        return None
-    ca, cert, key = tls["tls_ca_file"], tls["tls_cert"], tls.get("tls_key") or tls["tls_cert"]
-    try:
-        ssl.create_default_context(cafile=ca).load_cert_chain(cert, key)
-    except OSError as error:  # also what OpenSSL says of a file's content
-        for file in (ca, cert, key):
-            if not os.access(file, os.R_OK):
-                raise DataError(f"{file}: this file for TLS is not there or cannot be read.") from None
-        raise DataError(
-            f"{ca}, {cert}, {key}: not an authority, a certificate and its key in PEM form ({error}). "
-            "deploy/tls/make-certs.sh makes such files."
-        ) from None
-    return _distributed().Security(tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key, require_encryption=True)
-
-
 @contextmanager
-def _client(address: Any, timeout: float, security: Any = None) -> Iterator[Any]:
+def _client(address: Any, timeout: float) -> Iterator[Any]:
     """A client that waits `timeout` seconds for its scheduler, at the start and whenever the connection breaks."""
     try:
-        client = _distributed().Client(address, timeout=timeout, security=security)
+        client = _distributed().Client(address, timeout=timeout)
     except (OSError, ValueError, RuntimeError, TypeError) as error:
-        encrypted = security is not None or str(address).startswith("tls://")
+        encrypted = str(address).startswith("tls://")
         if isinstance(error, (RuntimeError, TypeError)) and not encrypted:
             raise
         raise ClusterError(

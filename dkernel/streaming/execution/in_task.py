@@ -35,17 +35,16 @@ def local_folder() -> str:
     return tempfile.gettempdir() if worker is None else str(worker.local_directory)
 
 
-def options_of_scheduler() -> dict[str, str]:
-    """The scheduler of this task's worker, and the certificates that the worker has, as options of a command."""
+def scheduler_of_task() -> tuple[str, dict[str, str]]:
+    """The address of the scheduler of this task's worker, and the worker's certificates as variables of Dask."""
     worker = worker_of_task()
-    security = worker.security
-    options = {
-        "--scheduler": worker.scheduler.address,
-        "--tls-ca-file": security.tls_ca_file,
-        "--tls-cert": security.tls_worker_cert,
-        "--tls-key": security.tls_worker_key,
+    security, prefix = worker.security, "DASK_" + "DISTRIBUTED__COMM__TLS__"
+    certificates = {
+        "CA_FILE": security.tls_ca_file,
+        "CLIENT__CERT": security.tls_worker_cert,
+        "CLIENT__KEY": security.tls_worker_key,
     }
-    return {option: str(value) for option, value in options.items() if value}
+    return worker.scheduler.address, {prefix + name: str(file) for name, file in certificates.items() if file}
 
 
 def import_ahead(module: str) -> None:
