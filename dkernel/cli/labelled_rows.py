@@ -78,12 +78,9 @@ def _open(
     values: Mapping[str, Any], model: Any, executor: Any, paths: Sequence[str], keep: Sequence[str], weight: str | None
 ) -> Any:
     from dkernel.data.encoded_columns import reading_arguments
-    from dkernel.solvers.targets import Targets
     from dkernel.streaming.open_files import open_files
 
-    label_as: Any = "text" if Targets(model.classes, model.recipe.positive).text else "numbers"
-    if model.classes is not None and model.recipe.positive is None:
-        label_as = model.classes.tolist()
+    label_as: Any = "numbers" if model.classes is None else model.classes.tolist()
     return open_files(
         list(paths),
         executor,

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 RECIPE = {name: p for name, p in PARAMETERS.items() if name not in ("sampling", "rounds")}
 """The parameters of the recipe that have an option."""
-_TEXT = ("positive", "kernel", "categorical", "formats", "local")  # of which a number is text too
+_TEXT = ("kernel", "categorical", "formats", "local")  # of which a number is text too
 
 
 recipe_options = combine(
@@ -237,7 +237,7 @@ def _label_as(recipe: "Recipe") -> str:
 
     if parse_loss(recipe.loss).predicts_numbers(recipe.task):
         return "numbers"
-    return "classes" if recipe.task == "classify" or recipe.positive is not None else "auto"
+    return "classes" if recipe.task == "classify" else "auto"
 
 
 def check_pairs(ctx: click.Context, values: Mapping[str, Any], recipe: "Recipe") -> None:
@@ -286,28 +286,9 @@ def open_for(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None) 
 
 def _for_label(values: Mapping[str, Any], recipe: "Recipe", kind: str | None) -> "Recipe":
     """The recipe for a label of this kind: squared loss if it is floating and no option asks for classes."""
-    if kind == "float" and recipe.task == "auto" and recipe.positive is None and asked_loss(values) is None:
-        recipe = recipe.replace(loss="squared")
-    return _convert_positive(recipe, kind, values["label"])
-
-
-def _convert_positive(recipe: "Recipe", kind: str | None, column: str) -> "Recipe":
-    """The recipe with --positive, which is text, as the label that the column holds: 2, 2.5, True or 'yes'."""
-    types: dict[str | None, Any] = {"int": int, "float": float, "bool": _TRUTH_WORDS.__getitem__}
-    if recipe.positive is None or kind not in types:
-        return recipe
-    text = str(recipe.positive).strip()
-    try:
-        return recipe.replace(positive=types[kind](text.lower()))
-    except (ValueError, KeyError):
-        from dkernel.errors import RecipeError
-
-        raise RecipeError(
-            f"--positive {text}: the label {column!r} holds values of type {kind}, and {text!r} is not one."
-        ) from None
-
-
-_TRUTH_WORDS = {"true": True, "false": False, "1": True, "0": False}
+    if kind == "float" and recipe.task == "auto" and asked_loss(values) is None:
+        return recipe.replace(loss="squared")
+    return recipe
 
 
 def show_fit(values: Mapping[str, Any], record: "Record", lines: Sequence[str]) -> None:

@@ -2,7 +2,6 @@
 
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.base import ClassifierMixin
 
 from dkernel.data.arrow_streams import is_stream
@@ -240,7 +239,4 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         if is_dask(X) or is_stream(X):
             return self._figure("accuracy", X, y, sample_weight)
         require_fitted(self, "classes_")
-        y, positive = as_plain(y), self.model_.recipe.positive
-        if positive is not None and np.asarray(y).dtype != bool:  # the model tells this label from the rest
-            y = np.asarray(y) == positive
-        return float(super().score(X, y, check_weight(sample_weight, X)))
+        return float(super().score(X, as_plain(y), check_weight(sample_weight, X)))

@@ -94,7 +94,7 @@ def collect_conformal(machine: Any, X: Any, y: Any, sample_weight: Any, groups: 
         raise no_weight(len(answers))
     answers, y, weight, groups = answers[rows], y[rows], weight[rows], None if groups is None else groups[rows]
     if classes is not None:
-        codes = Targets(classes, model.recipe.positive).codes(y, lambda row: describe_row(int(rows[row])))
+        codes = Targets(classes).codes(y, lambda row: describe_row(int(rows[row])))
         return Conformal.of_classes(answers, codes, weight, groups)
     if y.dtype.kind == "U":
         raise DataError(f"y holds text such as {y[0].item()!r}, and the model predicts numbers.")

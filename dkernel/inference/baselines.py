@@ -83,7 +83,7 @@ def baselines(result: TrainResult, which: str = "linear") -> dict[str, Any]:
     if not parts:
         return {}
     model = result.model
-    targets = Targets(model.classes, model.recipe.positive)
+    targets = Targets(model.classes)
     rows = _JudgedRows.of(targets, [rows for _, rows, _ in parts])
     with one_blas_thread():
         model_scores = np.concatenate([fitted.scores(rows.X).astype(np.float64) for fitted, rows, _ in parts])

@@ -64,7 +64,7 @@ class _Scores(Statistic[Columns, Conformal]):
         S, model = self.where.scores(self.model, X, name), self.model
         if model.classes is None:
             return hashes, weight, groups, absolute_errors(S, y) / model.width(X, S), np.zeros(len(y), np.intp)
-        codes = Targets(model.classes, model.recipe.positive).codes(y, name) if len(y) else np.zeros(0, np.intp)
+        codes = Targets(model.classes).codes(y, name) if len(y) else np.zeros(0, np.intp)
         return hashes, weight, groups, 1.0 - model.probabilities(S)[np.arange(len(y)), codes], codes
 
     def merge(self, left: Columns, right: Columns) -> Columns:

@@ -91,7 +91,7 @@ def measure_quality(model: Model, block: Block) -> float:
 def _figures(model: Model, where: LabelledRows, coverage: float | None) -> Any:
     if model.classes is None:
         return _Regression(model, where, coverage)
-    return _Classes(model, where, Targets(model.classes, model.recipe.positive), coverage)
+    return _Classes(model, where, Targets(model.classes), coverage)
 
 
 def _covers(model: Model, coverage: float) -> bool:
@@ -150,7 +150,7 @@ class _Far(Statistic[tuple[Any, F64], dict[str, Any]]):
         if self.model.classes is None:
             Y = (y[:, None] if y.ndim == 1 else y).astype(np.float64)
             return float(weight @ ((S - Y) ** 2).mean(axis=1))
-        codes = Targets(self.model.classes, self.model.recipe.positive).codes(y, name)
+        codes = Targets(self.model.classes).codes(y, name)
         return float(weight @ (class_of_scores(S) != codes))
 
     def merge(self, left: tuple[Any, F64], right: tuple[Any, F64]) -> tuple[Any, F64]:

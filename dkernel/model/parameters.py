@@ -17,7 +17,6 @@ from dkernel.model.recipe_checks import (
     division,
     formats,
     kernel_text,
-    label,
     landmark_rule,
     loss_text,
     or_none,
@@ -55,13 +54,6 @@ class Parameters:
         ("auto", "classify", "regress"),
         'Kind of the answer. "auto" is regression if the label is a floating-point number.',
         usual=True,
-    )
-    positive: Label | None = parameter(
-        None,
-        "Label to learn against all others. The classes are then False and True.",
-        or_none(label),
-        form="VALUE",
-        kind="bool, number or str",
     )
     kernel: str = parameter(
         "auto",

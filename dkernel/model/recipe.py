@@ -60,11 +60,7 @@ class Recipe(Parameters):
         _check_task(self.task, loss, self.loss)
         if decides := loss.predicts_numbers(self.task):
             which = f"{decides}={getattr(self, decides)!r}"
-            given = {
-                "class_weight": self.class_weight,
-                "positive": self.positive,
-                "calibration": self.calibrates or None,
-            }
+            given = {"class_weight": self.class_weight, "calibration": self.calibrates or None}
             for name, value in given.items():
                 if value is not None:
                     raise RecipeError(

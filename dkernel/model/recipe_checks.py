@@ -203,10 +203,6 @@ def kernel_text(p: Parameter, value: Any) -> str:  # noqa: ARG001 - the refusal 
     return value if isinstance(value, str) else repr(kernel)
 
 
-def label(p: Parameter, value: Any) -> Label:
-    return _label(p.name, value)
-
-
 def _label(name: str, value: Any) -> Label:
     label = _plain(value)
     if not isinstance(label, LABELS) or (isinstance(label, float) and not math.isfinite(label)):

@@ -37,7 +37,7 @@ def doubtful_task(recipe: Recipe, task: str, kind: str, labels: Collection[Any] 
     >>> doubtful_task(Recipe(), "regress", "float", {0.0: 5.0, 1.0: 3.0})
     "regress: the label is floating, with 2 whole values; task='classify' makes classes of them"
     """
-    if recipe.task != "auto" or recipe.positive is not None:
+    if recipe.task != "auto":
         return None
     # More than 100 whole numbers are taken for classes only if the user says so.
     if task == "classify" and kind == "int" and (labels is None or len(labels) > 100):
@@ -67,7 +67,7 @@ def resolve_task(recipe: Recipe, kind: str | None) -> str:
             hint = loss.hint_for_classes
             raise DataError(f"The label holds text, which cannot be a regression target. Use {hint}.")
         return "regress"
-    if recipe.task == "classify" or recipe.positive is not None:
+    if recipe.task == "classify":
         return "classify"
     if kind == "float" and not loss.regresses:
         raise RecipeError(
@@ -89,14 +89,12 @@ class Targets:
     Parameters
     ----------
     classes : sorted labels, None for a regression
-    positive : the label that is True in a one-against-the-rest task; the classes are then False and True
     center, width : the solver of a regression gets (y - center) / width; several targets have arrays (k,), with their
         own center and width each
     constant : numbers of the targets with one value in all rows, which is their center; their width is 1
     """
 
     classes: NDArray[Any] | None
-    positive: Any = None
     center: Any = 0.0
     width: Any = 1.0
     constant: tuple[int, ...] = ()
@@ -116,8 +114,6 @@ class Targets:
     @property
     def text(self) -> bool:
         """True if the labels are text."""
-        if self.positive is not None:
-            return isinstance(self.positive, str)
         return self.classes is not None and self.classes.dtype.kind == "U"
 
     @property
@@ -142,16 +138,13 @@ class Targets:
     def codes(self, y: NDArray[Any], describe: Callable[[int], str] = "row {} of a block".format) -> NDArray[np.intp]:
         """Class numbers (n,); a label that is not among the classes is refused, and its row described."""
         assert self.classes is not None
-        known, text = self.positive, self.text
+        text = self.text
         if text != (y.dtype.kind == "U"):
             kinds = {True: "text", False: "numbers"}
-            some = self._some() if known is None else f"{known!r} and others"
             raise DataError(
                 f"{describe(0)}: the label {y.tolist()[0]!r} is {kinds[not text]}, and those of the training were "
-                f"{kinds[text]}: {some}."
+                f"{kinds[text]}: {self._some()}."
             )
-        if known is not None:
-            return np.asarray(y == known, np.intp)
         codes = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
         unseen = self.classes[codes] != y
         if unseen.any():
@@ -224,9 +217,7 @@ def _center(moments: ColumnMoments, span: NDArray[np.float64], label: str | None
             f"{name_of_target(label, j, len(widths))} goes from {low[j]:.6g} to {high[j]:.6g}, and the square of its "
             "deviation does not fit float64. Multiply it by a number that makes it neither so large nor so small."
         )
-    return Targets(
-        None, None, np.where(low == high, low, moments.mean), widths, tuple(np.flatnonzero(low == high).tolist())
-    )
+    return Targets(None, np.where(low == high, low, moments.mean), widths, tuple(np.flatnonzero(low == high).tolist()))
 
 
 def center_robustly(targets: Targets, y: NDArray[Any], weight: NDArray[np.float64] | None) -> Targets:
@@ -278,20 +269,13 @@ def make_targets(recipe: Recipe, survey: SurveyResult, label: str | None, n: int
             f"The label {label!r} has over 10,000 different values, too many for classes. "
             "Use task='regress' with loss='squared', or another label."
         )
-    positive = recipe.positive
-    if positive is not None:
-        if positive not in counts:
-            some = ", ".join(map(str, sorted(counts)[:10]))
-            raise DataError(f"No row has the label {positive!r}, which --positive names; there are {some}.")
-        counts = {False: sum(counts.values()) - counts[positive], True: counts[positive]}
-        counts = {value: rows for value, rows in counts.items() if rows}
     if len(counts) < 2:
         only = next(iter(counts))
         raise DataError(
             f"The label {label!r} has the one value {only!r} in all {n:,} rows; a classifier needs two classes."
         )
-    dtype = np.dtype(bool) if positive is not None else survey.reservoir.y.dtype
-    return Targets(np.array(sorted(counts), dtype=dtype if dtype.kind != "U" else None), positive), counts
+    dtype = survey.reservoir.y.dtype
+    return Targets(np.array(sorted(counts), dtype=dtype if dtype.kind != "U" else None)), counts
 
 
 def residual_bound(targets: Targets, survey: SurveyResult) -> float:

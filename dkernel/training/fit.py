@@ -112,7 +112,7 @@ def _outputs(source: Source, recipe: Recipe, executor: Executor) -> int:
         for whole numbers that `train` would refuse as classes
     """
     numbers = recipe.task == "regress" or (source.label_kind == "float" and recipe.task != "classify")
-    if source.label is None or numbers or recipe.positive is not None:
+    if source.label is None or numbers:
         return 1
     first = source.units[0]
     labels = np.unique(executor.compute([Call(f"dkernel-labels-{first.task.key}", first.labels)])[0][0])

@@ -175,7 +175,7 @@ def _center(y: F64, weight: F64 | None, loss: Loss) -> Targets:
     """Return the targets of a regression, each centred and scaled by these rows."""
     center = np.average(y, axis=0, weights=weight)
     width = np.sqrt(np.average((y - center) ** 2, axis=0, weights=weight))
-    targets = Targets(None, None, center, np.where(width > 0, width, 1.0))
+    targets = Targets(None, center, np.where(width > 0, width, 1.0))
     if loss.robust:
         targets = center_robustly(targets, y, weight)
     if y.ndim == 1:

@@ -166,7 +166,7 @@ def with_later_rows(model: Model, out: LeftOut, calibration: str | None = None) 
     model : with the conformity scores and the calibration of before
     calibration : word of the calibration that begins with these rows, where the model has none
     """
-    n, old, targets = len(out.S), model.conformal, Targets(model.classes, model.recipe.positive)
+    n, old, targets = len(out.S), model.conformal, Targets(model.classes)
     if not n:
         return model
     out = out.as_large_as_now(model)

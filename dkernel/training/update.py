@@ -56,7 +56,7 @@ def rows_in(source: Source, executor: Executor, model: Model, most: int | None =
     _check_memory(model, executor, min(source.n_rows, most or source.n_rows), loaded_row_bytes(source))
     statistic: Any = Survey(0, n, min(n, most or n))
     if source.label is not None and model.classes is not None:
-        statistic = KnownLabels(statistic, LabelledRows.of(source), Targets(model.classes, model.recipe.positive))
+        statistic = KnownLabels(statistic, LabelledRows.of(source), Targets(model.classes))
     statistic = WithUnseen(statistic, model.reading)
     survey, unseen = read_once(source, statistic, executor, f"dkernel-update-rows-{source.token}-{most}")
     return survey.reservoir.part(slice(None)), unseen
@@ -150,7 +150,7 @@ def _count_classes(model: Model, new: Block) -> dict[Any, float]:
     if model.classes is None:
         return {}
     assert new.y is not None
-    codes = Targets(model.classes, model.recipe.positive).codes(new.y)
+    codes = Targets(model.classes).codes(new.y)
     totals = np.bincount(codes, new.weight, minlength=len(model.classes)) + model.facts["counts"]
     return dict(zip(model.classes.tolist(), totals.tolist(), strict=True))
 
@@ -168,7 +168,7 @@ def _start_rounds(model: Model, new: Block, executor: Executor) -> Stream:
 def _residual_rows(model: Model, machine: LocalMachine, new: Block, counts: Mapping[Any, float]) -> ResidualRows:
     unit = getattr(machine, "unit")  # noqa: B009 - both kinds have it
     center = model.intercept if model.classes is None else 0.0
-    targets = Targets(model.classes, model.recipe.positive, center, unit)
+    targets = Targets(model.classes, center, unit)
     loss = model.loss
     objective = Objective(ScaledComponents(model.scaling, model.map), loss, targets, seed=model.recipe.seed)
     objective = weight_classes(objective, model, counts)

@@ -108,7 +108,7 @@ def test_inputs_are_kept_beside_one_that_cannot_be_read(run, place, given):
 
 COMMANDS = {name: main.get_command(None, name) for name in main.list_commands(None)}
 NO_FILES = {  # options whose text names no file
-    *("label", "weight", "group", "kernel", "categorical", "local", "positive", "baselines", "budget", "grid"),
+    *("label", "weight", "group", "kernel", "categorical", "local", "baselines", "budget", "grid"),
     *("encoding", "delimiter", "scheduler", "formats"),
 }
 GIVEN = {"model": "m.safetensors", "data": "x.csv", "label": "y", "out": "new"}

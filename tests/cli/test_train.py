@@ -7,9 +7,6 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from dkernel.cli.train import _convert_positive
-from dkernel.errors import RecipeError
-from dkernel.model.recipe import Recipe
 from tests.cli.conftest import FEATURES
 
 
@@ -76,13 +73,3 @@ def test_worker_processes_give_the_same_bytes(shell, model, data, tmp_path):
     assert done.returncode == 0, done.stderr
     assert (done.stdout, done.stderr) == ("", "")
     assert (tmp_path / "m").read_bytes() == model.read_bytes()
-
-
-@pytest.mark.parametrize(("kind", "text", "label"), [("int", "2", 2), ("float", "2", 2.0), ("bool", "True", True)])
-def test_positive_has_the_type_of_the_label(kind, text, label):
-    recipe = _convert_positive(Recipe(solver="psgd", positive=text), kind, "y")
-    assert recipe.positive == label
-    assert type(recipe.positive) is type(label)
-    assert _convert_positive(Recipe(solver="psgd", positive=text), "text", "y").positive == text
-    with pytest.raises(RecipeError, match="--positive some"):
-        _convert_positive(Recipe(solver="psgd", positive="some"), kind, "y")

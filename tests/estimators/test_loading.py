@@ -51,14 +51,6 @@ def test_regressions(tmp_path):
     np.testing.assert_array_equal(again.predict(da.from_array(X, chunks=(50, 3))).compute(), machine.predict(X))
 
 
-def test_a_one_against_rest_model_scores_the_labels_of_the_table(run_to, tmp_path):
-    FRAME.assign(sign=LABEL).to_parquet(tmp_path / "t.parquet", index=False)
-    words = ["--label", "sign", "--positive", "same", "--n-components", "32", "--quiet"]
-    run_to("train", tmp_path / "t.parquet", "--out", tmp_path / "m", *words)
-    again = dkernel.load(tmp_path / "m")
-    assert again.score(FRAME, LABEL) == again.score(FRAME, LABEL == "same") > 0.8
-
-
 def test_what_cannot_be_saved_is_told_what_can(tmp_path):
     with pytest.raises(dkernel.errors.ModelFileError, match=r"KernelClassifier.*OneClassSVM"):
         dkernel.save(dkernel.KernelPCA(), tmp_path / "m")

@@ -44,18 +44,17 @@ OFTEN = ("loss", "n_components", "features", "solver", "gamma")  # each set by h
 _OTHERS = [(name, value) for name in PARAMETERS if name not in OFTEN for value in VALUES[name]]
 
 
-def settings(regresses: bool, labels: list[Any]) -> st.SearchStrategy[dict[str, Any]]:
+def settings(regresses: bool) -> st.SearchStrategy[dict[str, Any]]:
     """Values of some parameters, mostly without contradictions; the others stay what they are by default."""
     often = {"kernel": KERNELS} | {name: st.sampled_from(VALUES[name]) for name in OFTEN}
-    others = st.lists(st.sampled_from([*_OTHERS, *(("positive", label) for label in labels)]),
-                      max_size=6, unique_by=itemgetter(0)).map(dict)  # fmt: skip
+    others = st.lists(st.sampled_from(_OTHERS), max_size=6, unique_by=itemgetter(0)).map(dict)
     drawn = st.builds(dict.__or__, others, st.fixed_dictionaries({}, optional=often))
     return drawn.map(lambda found: _coherent(found, regresses)) | drawn
 
 
 def _coherent(found: dict[str, Any], regresses: bool) -> dict[str, Any]:
     """The same without the contradictions that every recipe is refused for."""
-    unfit = ["class_weight", "positive", "calibration"] if regresses else []
+    unfit = ["class_weight", "calibration"] if regresses else []
     usual = LOSSES["squared" if regresses else "squared_hinge"]  # also that of "auto"
     loss = LOSSES.get(str(found.get("loss")).partition("(")[0], usual)
     if not (loss.regresses if regresses else loss.classifies):

@@ -109,17 +109,6 @@ def test_many_classes():
     np.testing.assert_allclose([c["recall"] for c in found["per_class"]], recall)
 
 
-def test_a_positive_label_is_applied_to_raw_labels_and_no_other_is_unseen():
-    X, s = rows(2000, 7)
-    y = np.digitize(s, [1.5, 3.0])
-    model = fitted(X, y, positive=2)
-    found = evaluate_model(model, from_arrays(X, np.where(y == 0, 17, y)), SerialExecutor())
-    assert found["accuracy"] == pytest.approx(np.mean(model.predict(X) == (y == 2)))
-    assert [c["label"] for c in found["per_class"]] == [False, True]
-    with pytest.raises(DataError, match="is text, and those of the training were numbers"):
-        evaluate_model(model, from_arrays(X, y.astype(str)), SerialExecutor())
-
-
 def test_rows_of_weight_0_are_none(two):
     """Whatever their label and their numbers are."""
     rng = np.random.default_rng(3)

@@ -11,9 +11,9 @@ from dkernel.model.recipe import Recipe
 
 EXAMPLES = [
     Recipe(),
-    Recipe(task="classify", kernel="Gaussian(gamma=0.05)", n_components=2000, positive=2),
+    Recipe(task="classify", kernel="Gaussian(gamma=0.05)", n_components=2000),
     Recipe(task="regress", loss="squared", alpha=1e-7, holdout=0.0, seed=2**63, dtype="float64"),
-    Recipe(class_weight={"b": 1.5, "a": 0.1 + 0.2}, positive="a"),
+    Recipe(class_weight={"b": 1.5, "a": 0.1 + 0.2}),
     Recipe(class_weight={True: 2.0, False: 1.0}),
     Recipe(class_weight={-1: 0.5, 1: 3, 2.5: 0.0}),
     Recipe(class_weight="balanced", gamma="median", features="fourier", scale="minmax"),
@@ -35,15 +35,14 @@ def test_reads_back_what_it_wrote(recipe):
 
 
 def test_labels_keep_their_type():
-    recipe = from_text(Recipe(class_weight={True: 2.0, False: 1.0}, positive=True).to_text())
+    recipe = from_text(Recipe(class_weight={True: 2.0, False: 1.0}).to_text())
     assert [type(label) for label in recipe.class_weight] == [bool, bool]
-    assert recipe.positive is True
     assert from_text(Recipe(class_weight={"1": 2.0}).to_text()).class_weight == {"1": 2.0}
 
 
 def test_order_of_weights_and_numpy_scalars_do_not_matter():
-    a = Recipe(class_weight={1: 2.0, 0: 1.0}, n_components=np.int64(64), gamma=np.float64(0.5), positive=np.str_("x"))
-    b = Recipe(class_weight={np.int64(0): 1, np.int64(1): 2}, n_components=64, gamma=0.5, positive="x")
+    a = Recipe(class_weight={1: 2.0, 0: 1.0}, n_components=np.int64(64), gamma=np.float64(0.5))
+    b = Recipe(class_weight={np.int64(0): 1, np.int64(1): 2}, n_components=64, gamma=0.5)
     assert a == b
     assert a.digest == b.digest
     assert type(a.n_components) is int
@@ -80,7 +79,6 @@ def test_cannot_be_changed_and_replace_makes_a_new_one():
     ("changes", "words"),
     [
         ({"task": "regress", "loss": "hinge"}, ["loss='hinge'", "Use loss='squared'"]),
-        ({"task": "regress", "loss": "squared", "positive": 1}, ["positive=1", "task='classify'"]),
         ({"task": "regress", "loss": "squared", "class_weight": "balanced"}, ["class_weight='balanced'"]),
     ],
 )

@@ -29,7 +29,7 @@ def test_label_and_loss_say_the_task_where_it_is_not_given(name, kind):
         assert resolve_task(Recipe(loss=name), kind) == expected
 
 
-@pytest.mark.parametrize("wish", [{"task": "regress"}, {"task": "classify"}, {"positive": 1}], ids=str)
+@pytest.mark.parametrize("wish", [{"task": "regress"}, {"task": "classify"}], ids=str)
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_task_that_is_given_is_taken_or_refused(name, wish):
     task, loss = wish.get("task", "classify"), LOSSES[name]
@@ -85,15 +85,8 @@ def test_text_and_numbers_are_not_compared(classes, y):
         Targets(classes).codes(y)
 
 
-@pytest.mark.parametrize(("y", "positive"), [(np.array([0, 2, 5, 2]), 2), (np.array(["x", "y", "z", "y"]), "y")])
-def test_one_label_against_the_rest_knows_no_unseen_ones(y, positive):
-    targets = Targets(np.array([False, True]), positive)
-    assert targets.codes(y).tolist() == [0, 1, 0, 1]
-    assert targets.of(y).tolist() == [[-1], [1], [-1], [1]]
-
-
 def test_a_regression_is_centred_and_of_width_1():
-    Y = Targets(None, None, center=100.0, width=4.0).of(np.array([100.0, 104.0, 92.0]))
+    Y = Targets(None, center=100.0, width=4.0).of(np.array([100.0, 104.0, 92.0]))
     assert Y.dtype == np.float32
     assert Y.tolist() == [[0], [1], [-2]]
 

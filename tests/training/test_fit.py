@@ -188,14 +188,6 @@ def test_a_handful_of_rows_with_everything_open():
     assert np.isfinite(fit(X, y, Recipe(solver="psgd")).scores(X)).all()
 
 
-def test_one_label_against_the_rest():
-    X, y = rings(6000, classes=3)
-    model = fit(X, y, RECIPE.replace(positive=1, n_components=300))
-    assert model.classes.tolist() == [False, True]
-    assert model.coef.shape[1] == 1
-    assert np.mean(model.predict(X) == (y == 1)) > 0.85
-
-
 def test_one_row_and_no_label_are_refused():
     X, y = rings(10)
     with pytest.raises(DataError, match="at least two"):

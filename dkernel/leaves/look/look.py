@@ -162,8 +162,8 @@ def _look_at(source: Source, recipe: Recipe, executor: Executor) -> Look:
     check_digits(part, survey)
     kind, labels = survey.reservoir.y.dtype.kind, survey.labels
     many = kind == "i" and recipe.task == "auto" and (labels is None or len(labels) > 100)
-    numbers = recipe.positive is None and (recipe.task == "regress" or many or (kind == "f" and recipe.task == "auto"))
-    of_task = Recipe(task="regress", loss="squared") if numbers else Recipe(task="classify", positive=recipe.positive)
+    numbers = recipe.task == "regress" or many or (kind == "f" and recipe.task == "auto")
+    of_task = Recipe(task="regress", loss="squared") if numbers else Recipe(task="classify")
     targets, counts = make_targets(of_task, survey, source.label, n)
     columns = {}
     if source.reading is not None:

@@ -106,7 +106,7 @@ def judge(parts: Parts) -> Quality | None:
         return None
     if model.classes is None:
         return Quality(y.astype(np.float64), S[:, 0].astype(np.float64), S, weight, None)
-    truth = Targets(model.classes, model.recipe.positive).codes(y)
+    truth = Targets(model.classes).codes(y)
     return Quality(truth, class_of_scores(S), S, weight, [str(name) for name in model.classes.tolist()])
 
 
