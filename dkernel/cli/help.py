@@ -28,7 +28,6 @@ _TYPED_ELSEWHERE = {
     "--exclude": "--drop --ignore --id --features-exclude",
     "--weight": "--weights --sample-weight --sample-weights",
     "--holdout": "--validation --test-size --validation-fraction",
-    "--patience": "--early-stopping",
     "--scale standard": "--standardize",
     "--scale": "--scaling --scaler",
     "--cluster-timeout": "--timeout",

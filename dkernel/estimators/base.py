@@ -215,7 +215,7 @@ class KernelMachine(LinearCoefficients, BlockLearner, NamedParameters):
     def n_iter_(self) -> int:
         """Passes over the data in which the weights were learned."""
         facts, recipe = self.model_.facts, self.model_.recipe
-        # Fewer than were asked for if patience or a callback ended them.
+        # Fewer than were asked for if a callback ended them.
         made = facts.get("passes", SOLVERS[recipe.solver].in_passes(recipe.passes))
         return max(1, int(made) + int(facts.get("solver", {}).get("passes", 0)))
 

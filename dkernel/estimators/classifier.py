@@ -66,7 +66,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     intercept_ : ndarray of shape (C,)
         Intercepts, float64: of X @ coef_.T where coef_ is there, else of the components.
     history_ : list of dict
-        Loss and accuracy of each round, and those of the holdout after each pass; with eval_set, patience or callbacks
+        Loss and accuracy of each round, and those of the holdout after each pass; with eval_set or callbacks
         every eighth round also has `holdout_loss` and `holdout_accuracy`.
 
     See Also
@@ -106,7 +106,6 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         alpha: str | float = "auto",
         solver: str = "auto",
         passes: str | int = "auto",
-        patience: int = 0,
         polish: str | int = "auto",
         local: Local = "auto",
         max_model_size: str | int | None = None,

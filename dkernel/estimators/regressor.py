@@ -39,7 +39,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     intercept_ : float or ndarray of shape (k,)
         Intercept: of X @ coef_.T where coef_ is there, else of the components.
     history_ : list of dict
-        Loss and RMSE of each round, and those of the holdout after each pass; with eval_set, patience or callbacks
+        Loss and RMSE of each round, and those of the holdout after each pass; with eval_set or callbacks
         every eighth round also has `holdout_loss` and `holdout_rmse`.
 
     See Also
@@ -78,7 +78,6 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         alpha: str | float = "auto",
         solver: str = "auto",
         passes: str | int = "auto",
-        patience: int = 0,
         polish: str | int = "auto",
         local: Local = "auto",
         max_model_size: str | int | None = None,

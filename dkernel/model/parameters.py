@@ -143,18 +143,12 @@ class Parameters:
         'Solver. "psgd" is preconditioned stochastic gradient descent. The others find the optimum: "normal" (squared '
         'loss, one pass for every alpha), "pcg" (squared loss), "lbfgs" (losses without kinks) and "exact" (all losses '
         'but the perceptron, up to 4,096 rows, all of them landmarks and none held out). "auto" is "exact" for so '
-        "few rows, unless passes, patience, a local stage or a holdout ask for another way, or nothing is given and "
+        "few rows, unless passes, a local stage or a holdout ask for another way, or nothing is given and "
         'local stages are tried; else "psgd". Blocks of `partial_fit` are always learned by "psgd".',
     )
     passes: str | int = count_parameter(
         'Passes over the data. "auto" is 1, or 2 if there are fewer than 64 rows per component. For "pcg" and "lbfgs" '
         "it is the upper limit, 100 if it is 1.",
-    )
-    patience: int = count_parameter(
-        'Passes of "psgd" in a row without a lower loss on the holdout, or on the rows given to judge by, after which '
-        "the fit stops; 0 for no limit.",
-        least=0,
-        default=0,
     )
     polish: str | int = count_parameter(
         'Upper limit of the passes of "pcg" or "lbfgs" after "psgd". "auto" is up to 10 if there are few rows per '

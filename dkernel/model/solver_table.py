@@ -19,7 +19,7 @@ class SolverEntry:
 
     Parameters
     ----------
-    in_rounds : updates after each round of a pass; patience, polish and several passes are for such a solver
+    in_rounds : updates after each round of a pass; polish and several passes are for such a solver
     until_converged : reads all rows once an iteration; `passes` is the most readings
     prepared : begins with the preconditioners and the start that the sample gives
     in_memory : holds all of few rows at one time: each may be a landmark, and none is held out

@@ -103,7 +103,7 @@ class PSGDSolver(Solver[PassState]):
         if self._is_over(state):
             name = "start" if state.best is None else state.name
             return partial(judge, np.concatenate([*self._candidates(state).values()], axis=1), f"{name}-judge")
-        over = state.ended or state.epoch == len(self.problem.schedules) or self._has_lost_patience(state)
+        over = state.ended or state.epoch == len(self.problem.schedules)
         return None if over else self._round(state)
 
     def advance(self, state: PassState, result: Any) -> PassState:
@@ -118,15 +118,6 @@ class PSGDSolver(Solver[PassState]):
         if state.best is None:
             return True
         return state.done > 0 and (state.ended or state.done == len(self.problem.schedules[state.epoch]))
-
-    def _has_lost_patience(self, state: PassState) -> bool:
-        """True if the loss on the holdout has not fallen in as many passes as `patience` says."""
-        losses = [line["loss"] for line in state.history if "holdout" in line]
-        since = len(losses) - 1 - int(np.argmin(losses)) if losses and not state.done else 0
-        if 0 < self.problem.recipe.patience <= since:
-            self.progress.message(f"the loss on the holdout did not fall in {since} pass(es): stopped early")
-            return True
-        return False
 
     def _report(self, state: PassState, line: dict[str, Any]) -> PassState:
         return replace(state, history=(*state.history, line), steps=state.steps + 1, watched=None)

@@ -72,7 +72,7 @@ def _setup_flops(components: int) -> float:
 
 def _may_polish(recipe: Recipe) -> bool:
     """True if the number of passes is open, the loss is smooth and the arithmetic is that of float32."""
-    passes = SOLVERS[recipe.solver].in_rounds and recipe.passes == "auto" and not recipe.patience
+    passes = SOLVERS[recipe.solver].in_rounds and recipe.passes == "auto"
     return passes and recipe.dtype == "float32" and parse_loss(recipe.loss).smooth
 
 

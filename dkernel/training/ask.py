@@ -33,7 +33,6 @@ OF_ANY_SOLVER: Mapping[str, tuple[Any, ...]] = {
     "passes": ("auto", 1),
     "polish": ("auto", 0),
     "rounds": ("auto",),
-    "patience": (0,),
     "holdout": (0, Recipe.holdout),
     "local": ("auto", "none"),
 }

@@ -269,7 +269,7 @@ def pose_problem(fit: Fit, chosen: SelectedModel, sizes: Sizes) -> FitProblem:
         reader=fit.reader,
         alpha=alpha,
         near=chosen.alpha,
-        watched=bool(fit.run.callback or recipe.patience or fit.ask.validation is not None),
+        watched=bool(fit.run.callback or fit.ask.validation is not None),
         setup=Setup(PSGD([], [], coordinates.metric, loss, targets.outputs)),
     )
 

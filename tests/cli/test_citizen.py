@@ -140,7 +140,7 @@ def test_a_dry_run_has_no_side_effects_and_tells_memory_and_work(run_to, data, h
 
 
 # Of options that have neither words nor a least number.
-VALUES = {"seed": 4, "passes": 3, "patience": 2, "polish": 2, "n_components": 128, "holdout": 0.1, "alpha": 1e-6}
+VALUES = {"seed": 4, "passes": 3, "polish": 2, "n_components": 128, "holdout": 0.1, "alpha": 1e-6}
 VALUES |= {"max_seconds": 90.0, "max_model_size": "200MiB", "memory_limit": "2GiB"}
 VALUES |= {"kernel": "Laplacian(gamma=0.1)", "local": "cells(rows=512, overlap=0.25)", "exclude": ["a", "b"]}
 VALUES |= {"holdout_by": "group:site", "formats": "day=%d.%m.%Y", "delimiter": ";", "baselines": "off"}

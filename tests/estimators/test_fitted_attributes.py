@@ -28,7 +28,6 @@ def test_the_choices_are_attributes(machine):
     ("settings", "made"),
     [
         ({"passes": 3}, 3),
-        ({"passes": 40, "patience": 1, "gamma": 5.0, "alpha": 1e-9}, None),
         ({"passes": 12, "callbacks": [bool]}, 1),
         ({"passes": 12, "callbacks": [lambda line: line.get("pass") == 2]}, 2),
         ({"passes": 12, "callbacks": [lambda line: line.get("pass") == 2], "polish": 3}, None),

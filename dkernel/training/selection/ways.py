@@ -8,7 +8,7 @@ from dkernel.model.serialization import stored
 from dkernel.model.solver_table import SOLVERS
 
 # If none of these parameters is given, the whole machine is open: a fit may take other ways than components.
-OPEN = ("kernel", "gamma", "features", "landmarks", "n_components", "alpha", "patience")
+OPEN = ("kernel", "gamma", "features", "landmarks", "n_components", "alpha")
 
 
 @stored("Way")
