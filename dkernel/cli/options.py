@@ -217,20 +217,11 @@ format_options = combine(
     data_setting("--delimiter", metavar="CHAR", help="CSV: delimiter. Default: found in the first row."),
     data_setting("--no-header", is_flag=True, help="CSV: the first row holds no names; the columns are 0, 1, ..."),
 )
-numbering_options = combine(
-    data_setting(
-        "--n-features",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="svmlight: number of features. Default: from all files.",
-    ),
-    data_setting(
-        "--zero-based",
-        type=click.Choice(["auto", "yes", "no"]),
-        default="auto",
-        metavar="auto|yes|no",
-        help="svmlight: indices begin with 0. Default: auto, from all files.",
-    ),
+numbering_options = data_setting(
+    "--n-features",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="svmlight: number of features. Default: from all files.",
 )
 """Options of files without names of columns, which a model knows."""
 out_option = output_setting("-o", "--out", type=WRITTEN, metavar="FILE", usual=True, help="Model file to write.")
@@ -283,9 +274,8 @@ def file_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
         "text_encoding": values["encoding"],
     }
     files |= {"exclude": values["exclude"] or (), "scratch": scratch_folders(values)}
-    if "zero_based" in values:
-        based = {"auto": None, "yes": True, "no": False}[values["zero_based"]]
-        files |= {"n_features": values["n_features"], "zero_based": based}
+    if "n_features" in values:
+        files["n_features"] = values["n_features"]
     return files
 
 

@@ -41,7 +41,6 @@ class ReadOptions:
     keep: tuple[str, ...] = ()
     dtype: str = "float32"
     n_features: int | None = None
-    zero_based: bool | None = None
     allow_extra: bool = False
     compute: Callable[..., Any] = field(default=tuple, repr=False)
     scan_bytes: int = 8 * 2**20

@@ -54,7 +54,6 @@ def open_source(
     scratch: str | PathLike | Scratch | None = None,
     storage_options: Mapping[str, Any] | None = None,
     n_features: int | None = None,
-    zero_based: bool | None = None,
     allow_extra: bool = False,
     compute: Callable[..., Any] = dask_compute,
     scan_bytes: int = 8 * 2**20,
@@ -102,8 +101,6 @@ def open_source(
         Options of fsspec for URLs.
     n_features : int, default=None
         Number of features of svmlight files; by default decided from all of them together.
-    zero_based : bool, default=None
-        True where svmlight files count features from 0; by default decided from all of them together.
     allow_extra : bool, default=False
         If True, columns beside these, and those with another use, are passed over.
     compute : callable, default=dask_compute

@@ -154,7 +154,7 @@ def command(
     learned, new = folder / f"learn{file}", folder / f"new{file}"
     write(learned, X[:N], y[:N], **({"weight": WEIGHT} if "--weight" in options else {}))
     write(new, X[N:], y[N:])
-    size = f" --n-features {P} --zero-based no" if "svm" in file else ""
+    size = f" --n-features {P}" if "svm" in file else ""
     model, out = folder / "model.safetensors", folder / "scores.npy"
     gamma = "" if "(" in options else " --gamma 0.3"  # a kernel with numbers has its own
     with patch("dkernel.cli.train.make_recipe", lambda values: make_recipe(values).replace(**of_map)):

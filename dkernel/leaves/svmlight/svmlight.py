@@ -93,23 +93,18 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
 def _width(files: Sequence[File], counted: Sequence[PartCounts], request: ReadOptions) -> tuple[int, int]:
     """(index of the first feature, number of features) of all files together."""
     advice = "give a larger n_features, or allow extra columns"
-    if isinstance(request.columns, RangeNames):
+    known = request.columns if isinstance(request.columns, RangeNames) else None
+    if known is not None:
         advice = "allow extra columns, if the model can do without them"
-        request = replace(
-            request,
-            n_features=len(request.columns),
-            zero_based=not request.columns.first,
-            columns=None,
-            keep=(),
-        )
+        request = replace(request, n_features=len(known), columns=None, keep=())
     named = (*(request.columns or ()), *request.keep, *request.exclude, request.weight or "")
     indices = [int(n) for n in named if n.isdigit()]
     least = [c.least for c in counted if c.least is not None]
     # A model trained on indices from 0 names column 0 even where these files never store it.
-    base = int(0 not in least and 0 not in indices) if request.zero_based is None else int(not request.zero_based)
+    base = int(0 not in least and 0 not in indices) if known is None else known.first
     for file, counts in zip(files, counted, strict=True):
         if counts.least is not None and counts.least < base:
-            raise DataError(f"{file.name}: there is an index {counts.least}, but indices were said to begin at {base}.")
+            raise DataError(f"{file.name}: there is an index {counts.least}, but indices begin at {base}.")
         n = request.n_features
         if n is not None and counts.largest >= base + n and not request.allow_extra:
             raise DataError(

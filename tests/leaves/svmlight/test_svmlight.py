@@ -37,9 +37,7 @@ def test_one_based_and_zero_based_are_told_apart_by_all_files_together(tmp_path:
     assert dense(tmp_path) == ([[1, 0, 3]], [1], ("1", "2", "3"))
     written(tmp_path, "-1 0:5 2:2\n", "2.svm")
     assert dense(tmp_path) == ([[0, 1, 0, 3], [5, 0, 2, 0]], [1, -1], ("0", "1", "2", "3"))
-    assert dense(tmp_path / "1.svm", zero_based=True, n_features=5)[0] == [[0, 1, 0, 3, 0]]
-    with pytest.raises(DataError, match=r"2\.svm: there is an index 0"):
-        open_source(tmp_path, zero_based=False)
+    assert dense(tmp_path / "1.svm", n_features=5)[0] == [[1, 0, 3, 0, 0]]
     with pytest.raises(DataError, match=r"1\.svm, row 1: index 3, where 3 features \(0 to 2\)"):
         open_source(tmp_path, n_features=3)
 
