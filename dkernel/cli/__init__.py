@@ -69,6 +69,8 @@ class _Table(click.Group):
         except click.ClickException as error:
             error.message = escape_controls(mask_urls(error.message))  # type: ignore[misc]
             raise
+        except KeyboardInterrupt:  # while a command is imported; from then on it ends in its own way
+            ctx.exit(130)
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:

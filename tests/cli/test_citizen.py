@@ -12,8 +12,10 @@ import sys
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import dkernel
+from dkernel.cli import main
 from dkernel.cli.train import train_command
 from dkernel.model.parameters import PARAMETERS
 from tests.cli.conftest import FEATURES, begin
@@ -38,6 +40,14 @@ def test_a_signal_in_the_middle(number, code, data, tmp_path):
     record = json.loads((tmp_path / "m.run.json").read_text())
     assert (record["status"], record["exit_code"]) == ("stopped", code)
     assert [path.name for path in tmp_path.iterdir()] == ["m.run.json"]
+
+
+def test_a_signal_while_the_command_is_imported(monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dkernel.cli.import_module", interrupt)
+    assert CliRunner().invoke(main, ["train"]).exit_code == 130
 
 
 def test_a_stopped_job_ends_although_a_thread_of_it_does_not():
