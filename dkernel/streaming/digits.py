@@ -9,9 +9,6 @@ from dkernel.streaming.survey import SurveyResult
 LOST_SHARE = 1e-3
 """Share of a column's deviation that rounding may take: no score shows one of that size."""
 
-ROUNDOFF = 2.0**-24  # of a number in float32, at most, as a share of it
-LEAST_ROUNDOFF = 2.0**-150  # and of the numbers around 0, which have less than all digits or become 0
-
 
 def tells_rounding(source: Source) -> bool:
     """True if the survey of a source is to tell what float32 takes off its features."""
@@ -41,12 +38,12 @@ def check_digits(source: Source, survey: SurveyResult) -> None:
         if not (np.sqrt(survey.rounding.variance) > LOST_SHARE * deviation).any():
             raise DigitsError("float32 has the digits of all columns: rows are read once more in it", "float32")
         return
-    far = np.maximum(np.abs(survey.low), np.abs(survey.high))
+    far = np.maximum(np.abs(survey.low), np.abs(survey.high)).astype(np.float32)
+    steps = np.spacing(far)  # from the farthest number to the next: rounding takes half of it at most
     names = [
         source.columns[j]
         for j, whole in source.wide.items()
-        if LOST_SHARE * deviation[j] < 2 * max(ROUNDOFF * far[j], LEAST_ROUNDOFF)
-        and not (whole and far[j] * ROUNDOFF <= 1)
+        if LOST_SHARE * deviation[j] < steps[j] and not (whole and far[j] <= 2**24)
     ]
     if names:
         more = ", ..." if len(names) > 3 else ""
