@@ -6,6 +6,7 @@ A message says who refuses, what was found, what is needed and what to do. It na
 import errno
 import hashlib
 import re
+import textwrap
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
@@ -44,6 +45,9 @@ _FILE = re.compile(r".*\.\w{1,8}")  # a value that is the name of a file, and no
 _SAS = re.compile(r"(s[a-z]{1,4}|sig)=")  # of Azure, beside a `sig`
 
 
+LINE_LENGTH = 100  # characters of a line that is printed
+_IN_COLUMN = re.compile(r" *\S+(?: \S+)? {2,}")  # a name, after which a text begins
+_UNBROKEN = re.compile(r"(?<!\w)'[^']{1,40}'(?!\w)|(?<=\d) %|To continue: .*|^ +")
 _CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -57,6 +61,21 @@ def escape_controls(text: str) -> str:
     lines
     """
     return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def wrap_lines(text: str) -> str:
+    """The text with its lines of more than LINE_LENGTH characters broken at spaces; what continues one is indented.
+
+    Values in quotes, percentages and commands to copy stay whole.
+    """
+    return "\n".join(line if len(line) <= LINE_LENGTH else _wrap(line) for line in text.split("\n"))
+
+
+def _wrap(line: str) -> str:
+    column = _IN_COLUMN.match(line)
+    indent = " " * (column.end() if column else len(line) - len(line.lstrip(" ")) + 2)
+    by = textwrap.TextWrapper(LINE_LENGTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return by.fill(_UNBROKEN.sub(lambda found: found[0].replace(" ", "\0"), line)).replace("\0", " ")
 
 
 def mask_urls(text: str, *others: str) -> str:

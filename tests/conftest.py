@@ -26,6 +26,9 @@ _CALM = {
     "distributed.worker.memory.spill": False,
 }
 
+# Tests compare messages whole. What a command prints has shorter lines: tests/cli/test_lines.py.
+dkernel.errors.LINE_LENGTH = 10**6
+
 ABSENT = [leaf for leaf in LEAVES if not has_leaf(leaf)]
 
 

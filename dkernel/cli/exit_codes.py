@@ -148,7 +148,7 @@ def _end_process(code: int) -> None:
 
 def _report(error: BaseException, ctx: click.Context) -> None:
     if ctx.params.get("debug"):
-        say(mask_urls("".join(traceback.format_exception(error)), str(ctx.params)), err=True, nl=False)
+        say(mask_urls("".join(traceback.format_exception(error)), str(ctx.params)), err=True, whole=True)
     message, code, checkpoint = _message(error, ctx), exit_code(error), ctx.params.get("checkpoint")
     if code == AGAIN and checkpoint is not None and not isinstance(error, Stopped):
         saved = _describe_checkpoint(checkpoint)

@@ -2,15 +2,16 @@
 
 import click
 
-from dkernel.errors import escape_controls, mask_urls
+from dkernel.errors import escape_controls, mask_urls, wrap_lines
 
 
-def say(text: str, err: bool = False, nl: bool = True) -> None:
+def say(text: str, err: bool = False, whole: bool = False) -> None:
     """Print a text without the secrets of its URLs, and with the control characters of its names escaped.
 
     Parameters
     ----------
     err : to stderr
-    nl : with an end of the line
+    whole : with long lines as they are, such as those of a command to copy
     """
-    click.echo(escape_controls(mask_urls(text)), err=err, nl=nl)
+    text = escape_controls(mask_urls(text)).rstrip("\n")
+    click.echo(text if whole else wrap_lines(text), err=err)

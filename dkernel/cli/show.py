@@ -20,10 +20,10 @@ from dkernel.cli.say import say
 @overwrite_option(help="Replace FILE.")
 @debug_option
 def show_command(model: str, json: bool, markdown: bool, out: str | None, **values: Any) -> None:
-    """Print what MODEL is: its columns and classes, how good it is, what to check and what was chosen.
+    """Print what MODEL is: its columns and classes, how good it is, and what to check.
 
-    Only the header of the file is read, however large the model. On a page of --markdown, what the model is for, and
-    who made it, is for you to add.
+    Only the header of the file is read, however large the model. --markdown and --json have what was chosen too. On a
+    page of --markdown, what the model is for, and who made it, is for you to add.
 
     \b
     dkernel show model.safetensors
@@ -41,7 +41,7 @@ def show_command(model: str, json: bool, markdown: bool, out: str | None, **valu
     if out is not None:
         write_whole(out, make_card(model, header).encode())
     elif markdown:
-        say(make_card(model, header), nl=False)
+        say(make_card(model, header), whole=True)
     elif json:
         click.echo(json_.dumps(header, sort_keys=True))
     else:
@@ -71,7 +71,7 @@ def _lines(path: str, header: Mapping[str, Any]) -> Iterator[str]:
     if len(weights) == len(columns) and not isinstance(columns, dict):
         strongest = sorted(zip(columns, weights, strict=True), key=lambda pair: -pair[1])
         yield from _fact("weights", join_names([f"{name} {weight:.3g}" for name, weight in strongest]))
-    yield from summary.lines(verbose=True)
+    yield from summary.lines()
 
 
 def _schema(header: Mapping[str, Any]) -> Iterator[str]:

@@ -114,11 +114,6 @@ class FileSchema:
     unclear: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def n_steps(self) -> int:
-        """Number of the steps."""
-        return -(-self.rows // self.steps) if isinstance(self.steps, int) else len(self.steps)
-
-    @property
     def hidden(self) -> tuple[str, ...]:
         """Columns that are only used by name: they number the rows, or have no name."""
         return tuple(name for name in self.kinds if name in self.indices or UNNAMED.fullmatch(name))

@@ -334,7 +334,7 @@ class KernelMachine(LinearCoefficients, BlockLearner, NamedParameters):
         >>> print(machine.summary())  # doctest: +ELLIPSIS
           model        400 components of a Gaussian kernel
           rmse         ... on 400 rows left out, which also chose the settings
-          beside       better than the mean (...) by ...; better than a linear model (...) by ...
+          compare      the mean ...: clearly worse; linear model ...: clearly worse
           sure         90 % of the rows are within ... of their prediction
         """
         require_fitted(self, "model_")

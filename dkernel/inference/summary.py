@@ -22,7 +22,7 @@ RARE = 0.1  # share of the rows: of a class with less, the accuracy says little
 CLEAR = 2.0  # standard errors: beyond lies a twentieth of the differences that chance makes
 LEAST_CLEAR_ROWS = 20  # fewer say nothing of a difference
 SHOWN_CLASSES = 4  # rare classes that a line names
-SIMPLER = {"constant": "", "linear": "a linear model", "boosted": "boosted trees"}
+SIMPLER = {"constant": "", "linear": "linear model", "boosted": "boosted trees"}
 """Name of a model to compare with, of `baselines` -> words; a constant is named by what it says."""
 CHOICES = (
     "way",
@@ -38,8 +38,9 @@ CHOICES = (
     "alpha",
     "local",
     "categories",
+    "missing",
 )
-"""Lines of a fit that say what it chose. Its other lines are about the data, or say that it ended early."""
+"""Lines of a fit that say what it chose, or how it read the columns. Its others are to check."""
 _OF_RANKING = {"roc_auc": "auc", "average_precision": "average_precision"}  # scorer -> its name in `baselines`
 _EXACT_NUMBER = re.compile(r"\b\d+\.\d{6,}(e-?\d+)?")  # of a kernel, whose text is read back exactly
 _CHOSEN_BY_ROWS = {"way", "loss", "alpha", "local"}
@@ -189,7 +190,7 @@ def _early_end(facts: Mapping[str, Any], entry: SolverEntry) -> dict[str, str]:
     if "passes" not in solver:
         return ended
     option = "polish" if entry.in_rounds else "passes"
-    return {name: f"{text}; more: {option}={2 * solver['passes']}" for name, text in ended.items()}
+    return {name: f"{text}; for more: {option}={2 * solver['passes']}" for name, text in ended.items()}
 
 
 def _quality(judged: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -204,8 +205,8 @@ def _quality(judged: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     merits = ", ".join([f"{format_figure(figure, figures['value'])}{sure}", *asked, *ranking])
     rows = format_rows(judged["rows"], judged["different"])
     yield figure, f"{merits} on {rows} left out{chose}"
-    if beside := "; ".join(verdict(judged, name) for name in SIMPLER if name in judged):
-        yield "beside", beside
+    if others := "; ".join(verdict(judged, name) for name in SIMPLER if name in judged):
+        yield "compare", others
     if judged.get("sure"):
         yield "sure", describe_sure(judged["sure"])
 
@@ -228,22 +229,30 @@ def verdict(judged: Mapping[str, Any], name: str) -> str:
     --------
     >>> judged = {"rows": 600, "figure": "error", "rarest": 0.4}
     >>> verdict({**judged, "linear": {"value": 0.2483, "gain": 0.012, "gain_error": 0.02}}, "linear")
-    'no clear difference from a linear model (24.8 %), which is simpler'
+    'linear model 24.8 %: no clear difference (consider it: it is simpler)'
     >>> verdict({**judged, "linear": {"value": 0.351, "gain": 0.12, "gain_error": 0.0213}}, "linear")
-    'better than a linear model (35.1 %) by 12 ± 2.1'
+    'linear model 35.1 %: clearly worse'
     """
-    other, figure, no_simpler = judged[name], judged["figure"], judged.get("no_simpler", ("boosted",))
+    other, figure = judged[name], judged["figure"]
     text = "the mean" if figure == "rmse" else "the most frequent class"
     what = SIMPLER[name] or (f"always {judged['most_frequent']}" if judged.get("most_frequent") else text)
-    if name == "linear" and name in no_simpler:
-        what = "another linear model"
-    gain, error = other["gain"], other["gain_error"]
-    what += f" ({', '.join([format_figure(figure, other['value']), *_ranking(judged, other)])})"
-    if judged["rows"] < LEAST_CLEAR_ROWS or abs(gain) <= CLEAR * error:
-        return f"no clear difference from {what}" + ", which is simpler" * (name not in no_simpler)
-    unit = 100 if figure == "error" else 1
-    word = "better" if gain > 0 else "worse"
-    return f"{word} than {what} by {format_number(abs(unit * gain))} ± {format_number(unit * error, 2)}"
+    if name == "linear" and not is_simpler(judged, name):
+        what = "plain linear model"
+    what = f"{what} {', '.join([format_figure(figure, other['value']), *_ranking(judged, other)])}"
+    if is_clear(judged, name):
+        return f"{what}: clearly {'worse' if other['gain'] > 0 else 'better'}"
+    return f"{what}: no clear difference" + " (consider it: it is simpler)" * is_simpler(judged, name)
+
+
+def is_clear(judged: Mapping[str, Any], name: str) -> bool:
+    """True if the rows that judge tell the model from another one."""
+    gain, error = float(judged[name]["gain"]), float(judged[name]["gain_error"])
+    return judged["rows"] >= LEAST_CLEAR_ROWS and abs(gain) > CLEAR * error
+
+
+def is_simpler(judged: Mapping[str, Any], name: str) -> bool:
+    """True if another model is simpler than the fit."""
+    return name not in judged.get("no_simpler", ("boosted",))
 
 
 def describe_sure(sure: Mapping[str, float]) -> str:
@@ -253,10 +262,8 @@ def describe_sure(sure: Mapping[str, float]) -> str:
             f"{format_share(sure['share'])} of the rows are within {format_number(sure['within'])} of their prediction"
         )
     if not sure["share"]:
-        return f"no row has a class with a probability of {sure['probability']:g} or more"
-    rows = (
-        f"{format_share(sure['share'])} of the rows have a class with a probability of {sure['probability']:g} or more"
-    )
+        return f"no row has a probability of {sure['probability']:g} or more"
+    rows = f"{format_share(sure['share'])} of the rows have a probability of {sure['probability']:g} or more"
     return f"{rows}; {format_share(sure['error'])} of these are wrong"
 
 

@@ -97,20 +97,20 @@ def early_end(facts: Mapping[str, Any]) -> dict[str, str]:
     Examples
     --------
     >>> early_end({"solver": {"converged": False, "passes": 8, "decrement": 0.02}})
-    {'solver': 'stopped after 8 passes, not fully converged: scores would still change by about 0.02'}
+    {'solver': 'not fully converged in 8 passes: scores may change by 0.02'}
     >>> early_end({"exact": {"converged": False, "steps": 5, "moved": 1.0}})
-    {'solver': 'stopped after 5 steps, not fully converged: this alpha leaves too few digits'}
+    {'solver': 'not fully converged in 5 steps: this alpha leaves too few digits'}
     >>> print(early_end({"solver": {"converged": False, "worst_round": 15.6, "usual_round": 0.019}})["solver"])
     a few far rows may not be learned: one of the last rounds has a loss of 15.6, usually 0.019; solver=lbfgs helps
     """
     solver, exact = facts.get("solver") or {}, facts.get("exact") or {}
     if exact.get("moved", 0.0) >= SEEN:  # a share of the loss, or of a margin
         steps = exact["steps"]
-        return {"solver": f"stopped after {steps} steps, not fully converged: this alpha leaves too few digits"}
+        return {"solver": f"not fully converged in {steps} steps: this alpha leaves too few digits"}
     if "worst_round" in solver:
         losses = f"a loss of {solver['worst_round']:.3g}, usually {solver['usual_round']:.2g}"
         return {"solver": f"a few far rows may not be learned: one of the last rounds has {losses}; solver=lbfgs helps"}
     if solver.get("converged", True) or solver.get("decrement", 0.0) < SEEN:
         return {}
-    remaining = f"scores would still change by about {solver['decrement']:.1g}"
-    return {"solver": f"stopped after {solver['passes']} passes, not fully converged: {remaining}"}
+    remaining = f"scores may change by {solver['decrement']:.1g}"
+    return {"solver": f"not fully converged in {solver['passes']} passes: {remaining}"}

@@ -71,9 +71,8 @@ class FitRun:
         return DiskFolder(self.scratch.given or beside, key)
 
     def note(self, name: str, text: str) -> None:
-        """Store and report a choice."""
+        """Store a choice."""
         self.chosen[name] = text
-        self.progress.choice(name, text)
 
 
 @dataclass(frozen=True, eq=False)

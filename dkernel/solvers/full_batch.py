@@ -109,18 +109,10 @@ class FullBatch(Solver[FullBatchState]):
         alpha, tried = (lines[0]["alpha"], lines[0]["path"]) if lines else (alphas[0], {})
         j = list(alphas).index(alpha)
         converged, decrement = bool(self.machine.ended(made)[j]), float(made.decrement[j])
-        if not converged:
-            self._warn(made.passes, decrement)
         v = np.ascontiguousarray(made.v[:, j * outputs : (j + 1) * outputs])
         facts = {"solver": {"passes": made.passes, "decrement": decrement, "converged": converged}}
         history = list(state.history)
         return SolverResult(v, alpha, 1.0, self.machine.name, history, state.holdout or {}, facts, tried=tried)
-
-    def _warn(self, passes: int, decrement: float) -> None:
-        self.problem.run.progress.message(
-            f"after {passes} passes the scores would still change by about {decrement:.1g}: more passes come nearer to "
-            "the optimum"
-        )
 
 
 class PCGSolver(FullBatch):
@@ -164,6 +156,3 @@ class Polish(FullBatch):
         tried = result.tried if before.unfinished else before.tried
         share = before.share if result.alpha == before.alpha else 1.0
         return replace(result, share=share, history=history, facts=facts, tried=tried)
-
-    def _warn(self, passes: int, decrement: float) -> None:
-        """A polish has as many passes as are cheap, and need not converge."""

@@ -143,9 +143,6 @@ class PSGDSolver(Solver[PassState]):
         v = state.before if failed else state.sgd.v
         # A pass is tried again twice, each time with a smaller step.
         if failed and state.retries < 2 and not state.ended:
-            self.progress.message(
-                f"pass {state.epoch + 1} made the holdout loss worse: undone, and repeated with half the step"
-            )
             return replace(
                 state, sgd=self.solver.start(v), before=v, retries=state.retries + 1, shrink=state.shrink / 2
             )

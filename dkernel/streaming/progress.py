@@ -11,14 +11,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
-from dkernel.errors import RecipeError, escape_controls, mask_urls
+from dkernel.errors import RecipeError, escape_controls, mask_urls, wrap_lines
 
 PROGRESS_KINDS = ("auto", "bar", "log", "json", "none")
-LOG_EVERY = 10.0  # seconds between two lines of a log
-SAME_EVERY = 60.0  # seconds between two that differ in their seconds alone
+SHOW_EVERY, LOG_EVERY = 10.0, 60.0  # seconds between two objects of JSON; two lines of a log, whose first comes as soon
 BAR_WIDTH = 20  # characters
 # `format_progress` has a fixed place for these parts of a state; all others are figures, which follow with their names.
-_PLACED_PARTS = ("phase", "pass", "rows", "total_rows", "seconds", "rows_per_second", "seconds_left")
+_PLACED_PARTS = ("phase", "pass", "rows", "total_rows", "seconds", "rows_per_second", "seconds_left", "planned_seconds")
 # Groups of tasks as Dask's dashboard shows them, dkernel-survey and so on. Dask names a group by the words at the start
 # of a key. Tasks that read are `dkernel-read` in every phase, and those of a prediction of a collection are
 # `dkernel-predict`.
@@ -55,6 +54,8 @@ def phase_group(phase: str) -> str:
 class Progress:
     """Shows phase, rows, rows/s, figures and time left of a run; thread-safe.
 
+    A log has a line a minute at most, and one at the end of a phase that took a minute.
+
     Parameters
     ----------
     kind : "bar" | "log" | "json" | "none" | "auto"; "auto" and "bar" are a bar on a terminal, and a log elsewhere
@@ -62,11 +63,11 @@ class Progress:
 
     Examples
     --------
-    >>> with Progress("log", sys.stdout, clock=iter(range(0, 99, 11)).__next__) as progress:
+    >>> with Progress("log", sys.stdout, clock=iter(range(0, 999, 50)).__next__) as progress:
     ...     progress.phase("train", 2_000_000)
     ...     progress.advance(500_000, round="8/32", loss=0.25, accuracy=0.875)
-    train: 500,000 of 2,000,000 rows (25 %), 45,455 rows/s, round 8/32, loss 0.25, accuracy 87.50 %, 33 s left
-    train: 500,000 of at most 2,000,000 rows in 22 s, 22,727 rows/s, round 8/32, loss 0.25, accuracy 87.50 %
+    train: 500,000 of 2,000,000 rows (25 %), 10,000 rows/s, round 8/32, loss 0.25, accuracy 87.50 %, 2 min 30 s left
+    train: 500,000 of at most 2,000,000 rows in 100 s, 5,000 rows/s, round 8/32, loss 0.25, accuracy 87.50 %
     """
 
     def __init__(
@@ -81,15 +82,16 @@ class Progress:
         if kind in ("auto", "bar"):
             kind = "bar" if self._stream.isatty() else "log"
         self.kind = kind
-        # Seconds between two changes: an eye can follow a bar that changes ten times a second.
-        self._every = 0.1 if kind == "bar" else LOG_EVERY
+        # Seconds between two looks: an eye can follow a bar that changes ten times a second.
+        self._every = {"bar": 0.1, "json": SHOW_EVERY}.get(kind, 1.0)
         self._clock = clock
         self._lock = threading.RLock()
         self._name = ""
         self._total: int | None = None
         self._rows = 0
-        self._began = self._shown = self._told = 0.0
-        self._last: Mapping[str, Any] = {}
+        self._began = self._shown = 0.0
+        self._told = clock() + SHOW_EVERY - LOG_EVERY
+        self._planned = 0.0
         self._figures: dict[str, Any] = {}
         self._drawn = 0
         self._ended: dict[str, float] = {}
@@ -106,6 +108,10 @@ class Progress:
                 self._object({"event": "phase", "phase": name, "total_rows": total_rows, **figures})
             elif self.kind == "bar":
                 self._draw(0.0)
+
+    def plan(self, seconds: float) -> None:
+        """Say of phases without rows how many seconds they and all others that follow are planned to take."""
+        self._planned = sum(self._ended.values()) + seconds
 
     def advance(self, rows: int = 0, **figures: Any) -> None:
         """Count `rows` more rows; figures (loss=0.3, accuracy=0.87, round="3/32") are shown until they change."""
@@ -145,11 +151,6 @@ class Progress:
                 self._erase()
                 self._line(text)
 
-    def choice(self, name: str, text: str) -> None:
-        """Report a choice and its reason to a program; people see all of them at the end."""
-        if self.kind == "json":
-            self.message(f"{name}: {text}")
-
     def close(self) -> None:
         """End the last phase and erase the bar."""
         self._stop.set()
@@ -186,8 +187,8 @@ class Progress:
             self._draw(now - self._began)
         elif self.kind == "json":
             self._object({"event": "progress", **state})
-        elif self.kind == "log" and now - self._told >= seconds_to_wait(self._last, state):
-            self._last, self._told = state, now
+        elif self.kind == "log" and now - self._told >= LOG_EVERY:
+            self._told = now
             self._line(format_progress(state))
 
     def _end_phase(self) -> None:
@@ -200,8 +201,7 @@ class Progress:
             self._object({"event": "end", **state})
         elif self.kind != "none":
             self._erase()
-            # A phase without rows has a line at its end only if it took long enough.
-            if self._rows or self._total or state["seconds"] >= 0.05:
+            if state["seconds"] >= (LOG_EVERY if self.kind == "log" else 0.05):
                 self._line(format_progress(state, ended=True))
 
     def _state(self, seconds: float) -> dict[str, Any]:
@@ -210,6 +210,9 @@ class Progress:
         if speed and self._total is not None:
             seconds_left = round(max(0, self._total - self._rows) / speed, 1)
         state = {"phase": self._name, "rows": self._rows, "total_rows": self._total, "seconds": round(seconds, 3)}
+        if self._planned and not self._total:
+            state["planned_seconds"] = round(self._planned, 1)
+            seconds_left = round(max(0.0, self._planned - sum(self._ended.values()) - seconds), 1)
         return state | {"rows_per_second": round(speed, 3), "seconds_left": seconds_left, **self._figures}
 
     def _draw(self, seconds: float) -> None:
@@ -226,7 +229,7 @@ class Progress:
             self._drawn = 0
 
     def _line(self, text: str) -> None:
-        self._write(escape_controls(text) + "\n")
+        self._write(wrap_lines(escape_controls(text)) + "\n")
 
     def _object(self, event: dict[str, Any]) -> None:
         self._write(json.dumps(event, default=str) + "\n")
@@ -239,19 +242,6 @@ class Progress:
             self.kind = "none"
 
 
-def seconds_to_wait(last: Mapping[str, Any], state: Mapping[str, Any]) -> float:
-    """Seconds between a line of a log and the next: more where that would only say that time passes.
-
-    Examples
-    --------
-    >>> seconds_to_wait({"phase": "prepare", "seconds": 10.0}, {"phase": "prepare", "seconds": 20.0})
-    60.0
-    """
-    of_time = ("seconds", "rows_per_second", "seconds_left")
-    one, other = ({name: value for name, value in each.items() if name not in of_time} for each in (last, state))
-    return SAME_EVERY if one == other else LOG_EVERY
-
-
 def format_progress(state: Mapping[str, Any], ended: bool = False) -> str:
     """Format a `Progress.state`, of a phase that runs or has ended, as one line of text.
 
@@ -260,8 +250,9 @@ def format_progress(state: Mapping[str, Any], ended: bool = False) -> str:
     >>> format_progress({"phase": "survey", "rows": 500, "total_rows": 1000, "seconds": 2.0, "rows_per_second": 250.0,
     ...           "seconds_left": 2.0})
     'survey: 500 of 1,000 rows (50 %), 250 rows/s, 2.0 s left'
-    >>> format_progress({"phase": "prepare", "rows": 0, "total_rows": None, "seconds": 12.0})
-    'prepare: 12 s so far'
+    >>> planned = {"seconds_left": 45.0, "planned_seconds": 60.0}
+    >>> format_progress({"phase": "prepare", "rows": 0, "total_rows": None, "seconds": 12.0, **planned})
+    'prepare: 12 s so far, 45 s left of about 60 s planned in all'
     >>> format_progress({})  # before the first phase
     'starting'
     """
@@ -281,8 +272,16 @@ def format_progress(state: Mapping[str, Any], ended: bool = False) -> str:
         parts.append(f"{state['rows_per_second']:,.0f} rows/s")
     parts += [f"{name} {_figure(name, value)}" for name, value in state.items() if name not in _PLACED_PARTS]
     if state.get("seconds_left") is not None and not ended:
-        parts.append(f"{_duration(state['seconds_left'])} left")
+        parts.append(_left(state["seconds_left"], state.get("planned_seconds")))
     return escape_controls(f"{state['phase']}: " + ", ".join(parts))
+
+
+def _left(seconds: float, planned: float | None) -> str:
+    if not planned:
+        return f"{_duration(seconds)} left"
+    if not seconds:
+        return f"longer than the {_duration(planned)} planned in all"
+    return f"{_duration(seconds)} left of about {_duration(planned)} planned in all"
 
 
 def _figure(name: str, value: Any) -> str:

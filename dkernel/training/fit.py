@@ -158,6 +158,7 @@ def train(
         with one_blas_thread(), progress or Progress("none") as shown:
             ask = Ask.of(source, recipe, executor, landmarks, chosen, validation_rows)
             executor.group = lambda: phase_group(shown.now)
+            shown.plan(ask.plan.seconds)
             run = FitRun(executor, ask.key, shown, scratch=Scratch.of(scratch))
             run.listen(callback)
             if note:

@@ -25,27 +25,28 @@ def test_five_lines_of_result_then_what_to_check(run_to, rows, tmp_path):
     lines, names = printed(run_to, rows, "--label", "y", "--out", tmp_path / "m", *KNOWN)
     assert ": 400 rows in" in lines[0]
     assert "peak memory" in lines[0]
-    assert names == ["model", "error", "beside", "Check:", "constant", "row numbers"]
+    assert names == ["model", "error", "compare", "Check:", "constant", "row numbers"]
     assert lines[1] == "  model        32 components of a Gaussian kernel"
 
 
 def test_nothing_to_check_has_no_heading(run_to, rows, tmp_path):
     _, names = printed(run_to, rows, "--label", "y", "--out", tmp_path / "m", *KNOWN, "--exclude", "id,c")
-    assert names == ["model", "error", "beside"]
+    assert names == ["model", "error", "compare"]
 
 
-def test_the_choices_come_last_with_verbose_and_are_in_show(run_to, rows, tmp_path):
+def test_the_choices_come_last_with_verbose_and_are_on_the_page_of_show(run_to, rows, tmp_path):
     _, names = printed(run_to, rows, "--label", "y", "--out", tmp_path / "m", *KNOWN, "--verbose")
     made = names[names.index("Choices:") + 1 :]
     assert {"metric", "gamma"} <= set(made)
     assert names.index("Check:") < names.index("Choices:")
-    shown = run_to("show", tmp_path / "m").stdout
-    assert all(name in shown for name in made)
+    assert "Choices" not in run_to("show", tmp_path / "m").stdout
+    shown = run_to("show", tmp_path / "m", "--markdown").stdout.replace("\\", "")
+    assert all(f"| {name} | " in shown for name in made)
 
 
 def test_a_local_stage_stands_beside_its_kernel(run_to, rows, tmp_path):
     known = [*KNOWN[:4], "--local", "grids(n_grids=32)", "--exclude", "id,c"]
     lines, _ = printed(run_to, rows, "--label", "y", "--out", tmp_path / "m", *known)
     assert "32 components" in lines[1]
-    kept = "none: " not in run_to("show", tmp_path / "m").stdout
+    kept = "none: " not in run_to("show", tmp_path / "m", "--markdown").stdout
     assert lines[1].endswith(" + 32 random grids of 1 columns") == kept

@@ -22,23 +22,23 @@ def summary(machine, **more):
 def test_a_plane_is_no_clear_case_and_the_linear_model_is_simpler():
     told = summary(KernelRegressor("linear").fit(X, X @ [1.0, 2.0, 3.0] + RNG.normal(size=600)))
     assert told["model"] == "linear model of 3 columns"
-    assert "better than the mean (3." in told["beside"]
-    assert "no clear difference from another linear model (1" in told["beside"]
-    assert told["beside"].endswith(")")  # it is one itself
+    assert told["compare"].startswith("the mean 3.")
+    assert ": clearly worse; plain linear model 1" in told["compare"]
+    assert told["compare"].endswith(": no clear difference")  # it is one itself
     assert "90 % of the rows are within 1." in told["sure"]
 
 
 def test_of_equal_models_the_simpler_is_named():
     told = summary(KernelRegressor(**SETTINGS).fit(X, X @ [0.1, 0.0, 0.0] + RNG.normal(size=600)))
-    assert told["beside"].endswith("which is simpler")
+    assert told["compare"].endswith("no clear difference (consider it: it is simpler)")
 
 
 def test_what_a_linear_model_cannot_do_is_better():
     told = summary(KernelClassifier(**SETTINGS).fit(X, np.where((X**2).sum(axis=1) < 2.4, "in", "out")))
     assert told["model"] == "600 components of a Gaussian kernel"
     assert told["error"].endswith("on 600 rows left out, which also chose the settings")
-    assert "better than a linear model (" in told["beside"]
-    assert "have a class with a probability of 0.9 or more" in told["sure"]
+    assert re.search(r"linear model .* %: clearly worse$", told["compare"])
+    assert "have a probability of 0.9 or more" in told["sure"]
 
 
 def test_equal_rows_of_an_exact_fit_are_left_out_once():
@@ -78,8 +78,8 @@ def test_few_rows_of_a_class_bring_figures_of_its_ranking_and_a_check():
     told = summary(machine)
     assert "roc_auc 0.9" in told["error"]
     assert "average_precision 0." in told["error"]
-    assert "always False (" in told["beside"]
-    assert "a linear model (4.5 %, roc_auc 0." in told["beside"]
+    assert told["compare"].startswith("always False ")
+    assert "linear model 4.5 %, roc_auc 0." in told["compare"]
     assert told["rare"].startswith("True (")
     assert told["rare"].endswith("and scoring lets them judge")
     shown = FitSummary.of_model(machine.model_)
@@ -125,12 +125,12 @@ def test_choices_are_for_those_who_ask_and_a_loaded_machine_has_no_rows(tmp_path
 
 @pytest.mark.parametrize(
     ("gain", "error", "rows", "said"),
-    [(0.1, 0.04, 900, "better than"), (-0.1, 0.04, 900, "worse than"), (0.1, 0.06, 900, "no clear difference from"),
-     (0.5, 0.01, 19, "no clear difference from")],
+    [(0.1, 0.04, 900, "clearly worse"), (-0.1, 0.04, 900, "clearly better"), (0.1, 0.06, 900, "no clear difference"),
+     (0.5, 0.01, 19, "no clear difference")],
 )  # fmt: skip
 def test_a_difference_is_clear_from_two_standard_errors(gain, error, rows, said):
     judged = {"rows": rows, "figure": "rmse", "rarest": 1.0, "boosted": {"value": 1, "gain": gain, "gain_error": error}}
-    assert verdict(judged, "boosted").startswith(said)
+    assert verdict(judged, "boosted") == f"boosted trees 1: {said}"
 
 
 @pytest.mark.parametrize(

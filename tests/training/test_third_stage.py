@@ -43,7 +43,6 @@ class MeanMachine(LocalMachine):
     """
 
     kind = "means"
-    regions_name = "Bins"
     edges: np.ndarray
     means: np.ndarray
     unit: np.ndarray
@@ -56,13 +55,10 @@ class MeanMachine(LocalMachine):
         return cls(edges, np.stack(sums, axis=1) / np.maximum(np.bincount(codes, weight, bins), 1)[:, None], unit)
 
     def scores(self, X):
-        return self.means[self.regions(X)] * self.unit
+        return self.means[np.searchsorted(self.edges, X[:, 0])] * self.unit
 
     def without(self, outputs):
         return replace(self, means=np.where(np.isin(range(len(self.unit)), outputs), 0, self.means))
-
-    def regions(self, X):
-        return np.searchsorted(self.edges, X[:, 0])
 
     def fits(self, n_in, outputs):
         return n_in > 0 and self.means.shape == (len(self.edges) + 1, outputs)

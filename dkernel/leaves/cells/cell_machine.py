@@ -58,7 +58,6 @@ class CellMachine(LocalMachine):
     """
 
     kind = "cells"
-    regions_name = "Cells"
     by_parts = frozenset({"Z", "coef"})
 
     inputs: CellInputs
@@ -99,9 +98,6 @@ class CellMachine(LocalMachine):
         coef = self.coef.copy()
         coef[:, list(outputs)] = 0
         return replace(self, coef=coef)
-
-    def regions(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
-        return self.tree.cells(self.inputs(X))
 
     def fits(self, n_in: int, outputs: int) -> bool:
         cells, rows, p = len(self.ends), len(self.Z), (n_in,)

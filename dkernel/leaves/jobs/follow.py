@@ -146,6 +146,7 @@ def _check(record: dict[str, Any], where: str) -> dict[str, Any]:
     wrong = [name for name, kind in _FIELDS.items() if name in record and not _is_one(record[name], kind)]
     if not wrong and (progress := record.get("progress")):
         wrong = [name for name, kind in _PROGRESS.items() if not _is_one(progress.get(name, ()), kind)]
+        wrong += ["planned_seconds"] * (not _is_one(progress.get("planned_seconds"), int | float | None))
     for name, inner in (("seconds", "total"), ("job", "dead_after")):
         if not wrong and not _is_one(record.get(name, {}).get(inner, 0.0), int | float):
             wrong = [name]

@@ -62,19 +62,18 @@ def watch_command(ctx: click.Context, run: str, json: bool, quiet: bool, debug: 
 
 
 class _Screen:
-    """A line that is redrawn on a terminal; in a log one line for each phase, and one every ten seconds."""
+    """A line that is redrawn on a terminal; in a log one a minute at most."""
 
     def __init__(self, quiet: bool) -> None:
         self.terminal, self.quiet = sys.stderr.isatty(), quiet
-        self.phase: str | None = None
         self.dashboard = None
-        self.state: Mapping[str, Any] = {}
+        self.text = ""
         self.shown = -1e9
         self.drawn = 0
         self.begun = False
 
     def show(self, record: Mapping[str, Any]) -> None:
-        from dkernel.streaming.progress import format_progress, seconds_to_wait
+        from dkernel.streaming.progress import LOG_EVERY, format_progress
 
         if self.quiet or record.get("status") != "running":
             return
@@ -84,17 +83,15 @@ class _Screen:
         if record.get("dashboard") not in (None, self.dashboard):
             self.dashboard = record["dashboard"]
             self.line(f"dashboard: {self.dashboard}")
-        state = record.get("progress", {})
-        text, now = format_progress(state), time.monotonic()
+        text, now = format_progress(record.get("progress", {})), time.monotonic()
         if self.terminal:
             text = text[: shutil.get_terminal_size().columns - 1]
             sys.stderr.write("\r" + text.ljust(self.drawn))
             sys.stderr.flush()
             self.drawn = len(text)
-        elif state.get("phase", "") != self.phase or now - self.shown >= seconds_to_wait(self.state, state):
-            self.shown, self.state = now, state
+        elif (self.text in ("", "starting") and text != self.text) or now - self.shown >= LOG_EVERY:
+            self.shown, self.text = now, text
             self.line(text)
-        self.phase = state.get("phase", "")
 
     def line(self, text: str) -> None:
         self.clear()
@@ -117,7 +114,7 @@ def _list(folder: str, runs: Iterable[str], json: bool) -> None:
         return
     names = ("job", "status", "exit_code", "started", "progress")
     cells = [names, *(tuple(str("" if row[name] is None else row[name]) for name in names) for row in rows)]
-    say("\n".join(align_columns(cells)))
+    say("\n".join(align_columns(cells)), whole=True)
 
 
 def _row(path: str) -> dict[str, Any]:
@@ -137,7 +134,7 @@ def _row(path: str) -> dict[str, Any]:
         "status": "dead" if dead else record["status"],
         "exit_code": record.get("exit_code"),
         "started": record.get("started"),
-        "progress": progress or (format_progress(record.get("progress", {})) if began else None),
+        "progress": progress or (format_progress(record.get("progress", {})).split(", ")[0] if began else None),
     }
 
 

@@ -1,5 +1,6 @@
 """Effects of the columns on a model: permutation importance and partial dependence on rows that it has not seen."""
 
+from calendar import day_name, month_name
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from dkernel.data.encoding.columns import CategoryColumn, NumberColumn
 from dkernel.inference.importance import importances
 from dkernel.losses.metrics import class_of_scores
 from dkernel.model.model import Model
+from dkernel.numerics.array_types import F64
 from dkernel.solvers.reservoir_split import select_rows
 
 MOST_EFFECT_ROWS = 2048  # rows of the holdout, which give a share to a percent
@@ -20,7 +22,7 @@ MOST_TRIED = 100  # columns: each takes the scores of many rows
 MOST_DEPENDENCES = 6  # pictures: two lines of three
 MOST_VALUES_SHOWN = 10  # values of a category, or points of a number: as many bars as have room
 HOUR, YEAR = 3600.0, 365.2425 * 24 * 3600.0  # seconds
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+WEEKDAYS, MONTHS = tuple(day_name), tuple(month_name)[1:]
 
 Parts = Sequence[tuple[Model, Block]]
 """Models, each with rows that it has not learned from."""
@@ -72,6 +74,7 @@ def dependences(parts: Parts, names: Sequence[str]) -> list[Dependence]:
         if len(found) >= MOST_DEPENDENCES:
             break
         places, column = list(model.places[name]), columns.get(name, NumberColumn(name, 0.0))
+        of_column = []
         for title, values, settings in _settings(column, X[:, places]):
             answers = []
             for setting in settings:
@@ -82,7 +85,9 @@ def dependences(parts: Parts, names: Sequence[str]) -> list[Dependence]:
             if isinstance(values, list):  # words, which have no order of their own
                 order = np.argsort([-row[0] for row in answers], kind="stable")
                 values, answers = [values[i] for i in order], [answers[i] for i in order]
-            found.append(Dependence(title, values, np.array(answers)))
+            of_column.append(Dependence(title, values, np.array(answers)))
+        of_column.sort(key=lambda each: -np.ptp(each.answers, axis=0).max())
+        found += of_column[:2]  # parts of a date, those that move the answer most
     return found[: 4 if len(found) == 5 else MOST_DEPENDENCES]
 
 
@@ -90,25 +95,64 @@ def _settings(column: NumberColumn | CategoryColumn, inputs: NDArray[Any]) -> It
     """What to vary of a column: its name, values to show, and the values of all rows for each, as `fill` has them."""
     n, name = len(inputs), column.name
     if isinstance(column, CategoryColumn):
-        counts = (inputs[:, : len(column.levels)] > 0).sum(axis=0)
-        words = [column.levels[i] for i in np.argsort(-counts, kind="stable")[:MOST_VALUES_SHOWN] if counts[i]]
+        counts = (inputs[:, : column.one_hot] > 0).sum(axis=0)
+        places = [i for i in np.argsort(-counts, kind="stable")[:MOST_VALUES_SHOWN] if counts[i]]
+        words = [(*column.levels, None)[i] for i in places]
         if len(words) > 1:
-            yield name, words, [([word], np.zeros(n, np.intp)) for word in words]
+            named = ["missing" if word is None else word for word in words]
+            yield name, named, [([word], np.zeros(n, np.intp)) for word in words]
         return
     values = inputs[:, 0].astype(np.float64) + column.offset
     if column.calendar:
-        hours = np.floor(values / HOUR)
-        midnight, weekday = hours // 24 * 24 * HOUR, (hours // 24 + 3) % 7  # 1970 began on a Thursday
-        if (hours % 24).any():
-            yield f"{name}, hour (UTC)", np.arange(24.0), [midnight + hour * HOUR for hour in range(24)]
-        yield f"{name}, weekday", WEEKDAYS, [values + (day - weekday) * 24 * HOUR for day in range(7)]
+        yield from ((f"{name}, {part}", *of_part) for part, *of_part in _parts_of_times(values))
         return
-    grid = np.quantile(values, np.linspace(0.02, 0.98, 25), method="nearest")  # 0 and 1 have nothing between them
+    low, high = np.quantile(values, [0.25, 0.75])
+    # Others would stretch the axis, such as -999.
+    near = (np.abs(values - (low + high) / 2) <= 3.5 * (high - low)) | (low == high)
+    grid = np.quantile(values[near], np.linspace(0.02, 0.98, 25), method="nearest")  # 0 and 1 have nothing in between
     codes = [level for level in column.levels if grid[0] < level < grid[-1]]
     grid = np.unique([*grid, *codes])
     if len(grid) > 1:
         shown = {"date": 1970 + grid / YEAR, "duration": grid}.get(column.kind, grid)
         yield name + {"date": ", year", "duration": ", s"}.get(column.kind, ""), shown, [np.full(n, v) for v in grid]
+
+
+def _parts_of_times(values: F64) -> Iterator[tuple[str, Any, list[F64]]]:
+    """Times with one part of them changed in all: its name, values to show, and the times for each.
+
+    The year of up to three years has fractions: it shows a trend with its seasons.
+
+    Examples
+    --------
+    >>> day = np.arange(14.0) * 24 * HOUR  # from Thursday the 1st of January 1970
+    >>> {part: len(times) for part, _, times in _parts_of_times(day)}
+    {'year': 2, 'weekday': 7}
+    """
+    hours = np.floor(values / HOUR)
+    midnight, weekday = hours // 24 * 24 * HOUR, (hours // 24 + 3) % 7  # 1970 began on a Thursday
+    months = values.astype("datetime64[s]").astype("datetime64[M]")
+    since = values - months.astype("datetime64[s]").astype(np.float64)
+    since = np.minimum(since, since % (24 * HOUR) + 27 * 24 * HOUR)  # all months have 28 days
+    number = months.astype(np.int64)
+    first, last, of_year = number.min(), number.max(), number % 12
+
+    def move(to: Any) -> F64:
+        return to.astype("datetime64[M]").astype("datetime64[s]").astype(np.float64) + since
+
+    if last - first >= 36:
+        years = np.unique(number // 12)
+        yield "year", years + 1970.0, [move(np.clip(12 * year + of_year, first, last)) for year in years]
+    else:  # whole weeks, after which weekday and hour are as before
+        week = 7 * 24 * HOUR
+        weeks = np.unique(np.quantile(values // week, np.linspace(0.02, 0.98, 25), method="nearest"))
+        yield "year", 1970 + weeks * week / YEAR, [values + (each - values // week) * week for each in weeks]
+    if last - first >= 12:
+        to = [number - of_year + month for month in range(12)]
+        yield "month", MONTHS, [move(each + 12 * (1 * (each < first) - (each > last))) for each in to]
+    if len(np.unique(weekday)) > 1:
+        yield "weekday", WEEKDAYS, [values + (day - weekday) * 24 * HOUR for day in range(7)]
+    if (hours % 24).any():
+        yield "hour (UTC)", np.arange(24.0), [midnight + hour * HOUR for hour in range(24)]
 
 
 def reason_not_drawn(model: Model) -> str:

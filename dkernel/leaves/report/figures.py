@@ -3,15 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.ticker import FuncFormatter
-from numpy.typing import NDArray
 from sklearn.metrics import auc, roc_curve
 
 from dkernel.errors import escape_controls
 from dkernel.leaves.report.effects import Dependence
-from dkernel.leaves.report.numbers import Quality, Regions
+from dkernel.leaves.report.numbers import Quality
 from dkernel.leaves.report.style import (
     COLOURS,
     SOFT,
@@ -26,7 +23,6 @@ from dkernel.leaves.report.style import (
 from dkernel.numerics.array_types import F64
 
 MOST_LINES = 6  # of classes, which a reader can tell apart
-MOST_LETTERS = 40  # of a name beside an axis
 
 
 def short(name: str, most: int = 16) -> str:
@@ -47,7 +43,7 @@ def loss(axes: Any, rounds: F64, holdout: F64) -> None:
     if len(holdout):
         axes.plot(*holdout.T, "o--", color=COLOURS[1], markersize=5, linewidth=1, label="holdout")
     format_ticks(axes.xaxis, thousands)
-    axes.set(xlabel="rows seen", ylabel="loss, mean of a row")
+    axes.set(xlabel="rows seen", ylabel="loss, mean of a row", ylim=(0, None))
     grid_lines(axes)
     legend_below(axes)
 
@@ -60,7 +56,7 @@ def race(axes: Any, board: Sequence[Mapping[str, Any]]) -> None:
     axes.plot([line["rows"] for line in known], [line[name] for line in known], "o", color=COLOURS[0], alpha=0.4)
     axes.plot(board[0]["rows"], board[0][name], "D", color=COLOURS[1], label="trained")
     format_ticks(axes.xaxis, thousands)
-    axes.set(xlabel="rows of the last rung", ylabel=name)
+    axes.set(xlabel="rows of the last rung", ylabel=name, ylim=(0, None))
     legend_below(axes)
     grid_lines(axes)
 
@@ -80,7 +76,7 @@ def curves(axes: Any, quality: Quality) -> None:
 def calibrations(axes: Any, bins: F64, whose: str) -> None:
     """Observed shares over stated probabilities."""
     axes.plot(bins[:, 0], bins[:, 1], "o-", color=COLOURS[0], markersize=4.5, label="observed")
-    _set_shares(axes, short(f"stated {whose}", MOST_LETTERS), "share of the rows", line="as stated")
+    _set_shares(axes, short(f"stated {whose}", 40), "share of the rows", line="as stated")
 
 
 def _set_shares(axes: Any, x: str, y: str, line: str | None = None) -> None:
@@ -122,50 +118,6 @@ def residuals(axes: Any, quality: Quality) -> None:
 
 
 @make_figure
-def decision(axes: Any, plane: Regions, names: Sequence[str], classes: Sequence[str] | None) -> None:
-    """The answers over the plane of two columns, with rows of the holdout."""
-    options: Any = {"origin": "lower", "extent": plane.extent, "aspect": "auto"}
-    if classes is None:
-        shown = axes.imshow(plane.values, cmap="viridis", **options)
-        axes.figure.colorbar(shown, ax=axes, label="prediction", format=FuncFormatter(thousands))
-    else:
-        codes = (plane.values > 0).astype(int) if len(classes) == 2 else plane.values.astype(int)
-        rgb = np.array([mpl.colors.to_rgb(COLOURS[i % 10]) for i in range(len(classes))])
-        axes.imshow(0.75 + 0.25 * rgb[codes], **options)
-        if len(classes) == 2:
-            axes.contour(plane.values, [0], extent=plane.extent, colors="black", linewidths=1.3)
-        for i, name in enumerate(classes[:MOST_LINES]):
-            mine = plane.points[plane.truth == i]
-            axes.scatter(
-                *mine.T, s=9, color=COLOURS[i], edgecolors="white", linewidths=0.3, label=keep_in_legend(short(name))
-            )
-        legend_below(axes)
-    _set_plane(axes, plane, names)
-
-
-@make_figure
-def local(axes: Any, regions: NDArray[np.int64], plane: Regions, names: Sequence[str]) -> None:
-    """The cells, or the bins of one grid, over the plane of two features; neighbours have different colours."""
-    # A multiplicative hash of the numbers: those of neighbours are often near each other.
-    tints = (np.unique(regions, return_inverse=True)[1].reshape(regions.shape) * 2654435761 >> 7) % len(COLOURS)
-    rgb = np.array([mpl.colors.to_rgb(colour) for colour in COLOURS])
-    axes.imshow(0.6 + 0.4 * rgb[tints], origin="lower", extent=plane.extent, aspect="auto", interpolation="nearest")
-    axes.scatter(*plane.points.T, s=3, color="black", linewidths=0)
-    _set_plane(axes, plane, names)
-
-
-def _set_plane(axes: Any, plane: Regions, names: Sequence[str]) -> None:
-    for axis in (axes.xaxis, axes.yaxis):
-        format_ticks(axis, thousands)
-    axes.set(
-        xlim=plane.extent[:2],
-        ylim=plane.extent[2:],
-        xlabel=short(names[0], MOST_LETTERS),
-        ylabel=short(names[1], MOST_LETTERS),
-    )
-
-
-@make_figure
 def dependence(axes: Any, effect: Dependence, ends: tuple[float, float], names: Sequence[str], as_text: Any) -> None:
     """The answer over the values of one column: lines of a number, bars from the mean of words, points of many classes.
 
@@ -196,6 +148,9 @@ def dependence(axes: Any, effect: Dependence, ends: tuple[float, float], names: 
         axes.invert_yaxis()
     else:
         axes.set_ylim(*ends)
-        format_ticks(given, thousands)
+        of_months = effect.name.endswith(", year") and np.ptp(effect.values) < 3
+        format_ticks(
+            given, (lambda year, _: str(np.datetime64(round(12 * (year - 1970)), "M"))) if of_months else thousands
+        )
     if not one:
         legend_below(axes)

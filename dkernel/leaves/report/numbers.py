@@ -8,14 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix, r2_score, roc_auc_score
 
-from dkernel.data.block import Block
 from dkernel.leaves.report.effects import Parts
 from dkernel.losses.metrics import class_of_scores
 from dkernel.model.model import Model
 from dkernel.numerics.array_types import F64
 from dkernel.solvers.targets import Targets
-
-PLANE_POINTS = 220  # points of a side of the plane
 
 
 def learning_curve(history: Sequence[Mapping[str, Any]]) -> tuple[F64, F64]:
@@ -131,49 +128,3 @@ def calibration(model: Model, quality: Quality) -> tuple[F64, str] | None:
         for part in np.array_split(order, min(10, len(order)))  # groups of as many rows each
     ]
     return np.array(rows), f"P({quality.classes[1]})" if two else "P(predicted class)"
-
-
-@dataclass(frozen=True, eq=False)
-class Regions:
-    """Answers of a model of two columns over a grid.
-
-    Parameters
-    ----------
-    extent : left, right, bottom, top
-    values : (PLANE_POINTS, PLANE_POINTS) scores of two classes or predictions, codes of several classes
-    points, truth : rows of the holdout, and their codes or targets
-    """
-
-    extent: tuple[float, float, float, float]
-    values: F64
-    points: F64
-    truth: NDArray[Any]
-
-
-def regions(model: Model, holdout: Block, quality: Quality) -> Regions | None:
-    """Answers of a model of two features over the plane; None for any other model."""
-    if len(model.inputs) != 2:
-        return None
-    low, high = np.quantile(holdout.X, [0.002, 0.998], axis=0).astype(np.float64)
-    margin = 0.08 * np.maximum(high - low, 1e-9)
-    (left, bottom), (right, top) = low - margin, high + margin
-    extent = (float(left), float(right), float(bottom), float(top))
-    S = model.scores(_plane_points(model, extent))
-    values = np.asarray(S[:, 0] if S.shape[1] == 1 else S.argmax(axis=1), np.float64)
-    points = holdout.X[:1500].astype(np.float64)
-    return Regions(extent, values.reshape(PLANE_POINTS, PLANE_POINTS), points, quality.truth[: len(points)])
-
-
-def _plane_points(model: Model, extent: tuple[float, float, float, float]) -> NDArray[Any]:
-    """Rows of two features on a grid over the plane."""
-    left, right, bottom, top = extent
-    a, b = np.meshgrid(np.linspace(left, right, PLANE_POINTS), np.linspace(bottom, top, PLANE_POINTS))
-    return np.column_stack([a.ravel(), b.ravel()]).astype(model.recipe.dtype)
-
-
-def local_regions(model: Model, plane: Regions) -> tuple[str, NDArray[np.int64]] | None:
-    """What the local stage cuts the plane into, and the part of each point of it; None without a local stage."""
-    if model.local is None:
-        return None
-    parts = model.local.regions(_plane_points(model, plane.extent)).reshape(PLANE_POINTS, PLANE_POINTS)
-    return model.local.regions_name, parts

@@ -17,6 +17,8 @@ from dkernel.inference.summary import (
     describe_sure,
     format_figure,
     format_share,
+    is_clear,
+    is_simpler,
     verdict,
 )
 from dkernel.leaves.report import figures
@@ -28,7 +30,7 @@ from dkernel.leaves.report.effects import (
     reason_not_drawn,
     strongest,
 )
-from dkernel.leaves.report.numbers import Quality, calibration, judge, learning_curve, local_regions, regions
+from dkernel.leaves.report.numbers import Quality, calibration, judge, learning_curve
 from dkernel.leaves.report.style import percent, svg, thousands
 from dkernel.model.wording import format_rows
 from dkernel.numerics.resource_limits import format_bytes
@@ -57,7 +59,7 @@ p { margin: 4px 0; color: var(--soft); overflow-wrap: anywhere; }
 .tiles b { display: block; font-size: 22px; line-height: 1.25; }
 .tiles span, figcaption { color: var(--soft); font-size: 13px; }
 h3 { font-size: 15px; margin: 0 0 6px; }
-svg { display: block; width: 100%; max-width: 460px; height: auto; margin: 0 auto; }
+svg { display: block; width: 100%; max-width: 400px; height: auto; margin: 0 auto; }
 svg text { font-family: inherit !important; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; font-variant-numeric: tabular-nums; }
@@ -76,6 +78,10 @@ code { font: inherit; white-space: nowrap; }
 @media (max-width: 700px) { .tiles { grid-template-columns: 1fr 1fr; gap: 10px; } .tiles b { font-size: 18px; } }
 """
 
+NOT_LINEAR = (
+    "The linear model was not taken: losses of single rows choose, which show smaller differences than this figure. "
+    "--kernel linear --local none fits it."
+)
 CLASS_FIGURES = ("n", "precision", "recall")
 
 Texts = Sequence[tuple[str, ...]]
@@ -195,6 +201,8 @@ def _beside(summary: FitSummary) -> Iterator[str]:
     figure = judged["figure"]
     values = [(text, judged[name]["value"]) for name, text in names.items() if name in judged]
     notes = [f"{text[0].upper()}{text[1:]}." for name in SIMPLER if name in judged for text in [verdict(judged, name)]]
+    if "linear" in judged and is_simpler(judged, "linear") and not is_clear(judged, "linear"):
+        notes.append(NOT_LINEAR)
     title = "How good: " + ("wrong labels" if figure == "error" else "RMSE")
     yield _bars(title, values, partial(format_figure, figure), notes)
 
@@ -277,7 +285,7 @@ def _pictures(parts: Parts, quality: Quality | None) -> Iterator[str]:
     """Pictures of the answers to rows that were left out."""
     if quality is None:
         return
-    model, rows = parts[0]
+    model, _ = parts[0]
     if quality.classes is None:
         yield _draw("Predictions", figures.predictions(quality), "On the dashed line the prediction is the label.")
         yield _draw("Residuals", figures.residuals(quality), "The widest 0.4 % are left out.")
@@ -295,10 +303,6 @@ def _pictures(parts: Parts, quality: Quality | None) -> Iterator[str]:
             yield _draw(
                 "Calibration", figures.calibrations(*bins), f"{stated}; {len(bins[0])} groups of as many rows each."
             )
-    if (plane := regions(model, rows, quality)) is not None:
-        yield _draw("Decision regions", figures.decision(plane, model.inputs, quality.classes), "With rows left out.")
-        if (cut := local_regions(model, plane)) is not None:
-            yield _draw(cut[0], figures.local(cut[1], plane, model.inputs), "Rows of one colour share a part.")
 
 
 def _confusion(quality: Quality) -> str:
@@ -378,8 +382,11 @@ def _box(title: str, inside: str) -> str:
 def _table(title: str, rows: Texts) -> str:
     """Names and what they are; the name of an option stays in one line."""
     lines = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
-    lines = re.sub(r"--[a-z][a-z-]*", r"<code>\g<0></code>", lines)
-    return _box(title, f'<table class="pairs">{lines}</table>')
+    return _box(title, f'<table class="pairs">{_keep_options(lines)}</table>')
+
+
+def _keep_options(text: str) -> str:
+    return re.sub(r"--[a-z][a-z-]*", r"<code>\g<0></code>", text)
 
 
 def _grid(title: str, rows: Texts) -> str:
@@ -397,7 +404,10 @@ def _bars(title: str, rows: Bars, write: Callable[[float], str], notes: Sequence
         f'<td><i style="width: {100 * max(value, 0) / most:.1f}%"></i></td><td>{write(value)}</td></tr>'
         for name, value in rows
     )
-    return _box(title, f'<table class="bars">{lines}</table>' + "".join(f"<p>{escape(note)}</p>" for note in notes))
+    return _box(
+        title,
+        f'<table class="bars">{lines}</table>' + "".join(f"<p>{_keep_options(escape(note))}</p>" for note in notes),
+    )
 
 
 def _plain(value: Any) -> str:

@@ -14,7 +14,6 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 P = ParamSpec("P")
 
 _NAME = "\u2060"  # stands before a name: matplotlib leaves out of legends what is empty or begins with "_"
-FIGURE_WIDTH, FIGURE_HEIGHT = 3.9, 2.75  # inches of one figure, which a phone shows with letters of 11 pixels
 INK, SOFT, GRID_LINE = "#1f2937", "#6b7280", "#e5e7eb"
 # Okabe and Ito's colours first, which colour-blind readers can tell apart; none is what a dark page has for the first.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#9467bd", "#8c564b", "#7f7f7f", "#bcbd22", "#17becf")
@@ -24,7 +23,7 @@ VARIABLES = {INK: "var(--ink)", SOFT: "var(--soft)", GRID_LINE: "var(--line)", C
 STYLE: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9,
+    "font.size": 11,
     "axes.edgecolor": SOFT,
     "axes.labelcolor": INK,
     "axes.linewidth": 0.7,
@@ -40,7 +39,7 @@ STYLE: Any = {
     "ytick.major.width": 0.7,
     "lines.linewidth": 1.8,
     "legend.frameon": False,
-    "legend.fontsize": 8.5,
+    "legend.fontsize": 10,
     "svg.fonttype": "none",
     "text.parse_math": False,  # a dollar sign in a name is one
 }
@@ -52,7 +51,7 @@ def make_figure(draw: Callable[Concatenate[Any, P], None]) -> Callable[P, Figure
     @wraps(draw)
     def make(*args: P.args, **named: P.kwargs) -> Figure:
         with mpl.rc_context(STYLE):
-            figure = Figure(figsize=(FIGURE_WIDTH, FIGURE_HEIGHT), layout="constrained")
+            figure = Figure(figsize=(3.9, 2.75), layout="constrained")  # letters of 13 to 16 pixels on any page
             draw(figure.add_subplot(), *args, **named)
             return figure
 

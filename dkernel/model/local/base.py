@@ -12,8 +12,6 @@ class LocalMachine(ABC):
     """A function of rows that a model adds to its scores. It is pickled as a model file stores it."""
 
     kind: ClassVar[str]
-    regions_name: ClassVar[str]
-    """Title of its `regions`."""
     by_parts: ClassVar[frozenset[str]] = frozenset()
     """Names of arrays that `scores` reads in parts, so that large ones may stay in the model file."""
 
@@ -24,10 +22,6 @@ class LocalMachine(ABC):
     @abstractmethod
     def without(self, outputs: Sequence[int]) -> Self:
         """The machine that adds nothing to these outputs."""
-
-    @abstractmethod
-    def regions(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Number of the region of each raw row (rows,): its cell, or its bin in one of the grids; for pictures."""
 
     @abstractmethod
     def fits(self, n_in: int, outputs: int) -> bool:

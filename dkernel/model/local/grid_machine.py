@@ -67,7 +67,6 @@ class GridMachine(LocalMachine):
     """
 
     kind = "grids"
-    regions_name = "Bins of one grid"
 
     inputs: GridInputs
     settings: GridSettings
@@ -92,11 +91,6 @@ class GridMachine(LocalMachine):
         unit = self.tables.unit.copy()
         unit[:, list(outputs)] = 0
         return replace(self, tables=replace(self.tables, unit=unit))
-
-    def regions(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Bins of the grid whose table is the largest but half of the others."""
-        middle = int(np.argsort(self.bits, kind="stable")[len(self.bits) // 2])
-        return self.binning.part(middle, middle + 1).codes(self.inputs(X).T)[0].astype(np.int64)
 
     def fits(self, n_in: int, outputs: int) -> bool:
         return (

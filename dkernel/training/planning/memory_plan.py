@@ -121,6 +121,11 @@ class Plan:
         return self.costs["setup"].flops + self.costs["solve"].flops
 
     @property
+    def seconds(self) -> float:
+        """Predicted seconds on the threads that are used."""
+        return (core_seconds(self.costs.values()) + self._read_seconds) / min(self.used.slots, self.enough_slots)
+
+    @property
     def most_seconds(self) -> float:
         """Predicted seconds on usual cores, which max_seconds limits."""
         return core_seconds(self.costs.values()) / CORES

@@ -49,7 +49,6 @@ def test_a_job_is_followed_to_its_end_with_its_exit_code(run_to, tmp_path, monke
         "process 1 on elsewhere, since then",
         "dashboard: http://host:8787/status",
         "pass 1/2: 500 of 1,000 rows (50 %), 250 rows/s, round 8/64, loss 0.25, accuracy 87.50 %, 2.0 s left",
-        "pass 2/2: 500 of 1,000 rows (50 %), 250 rows/s, round 8/64, loss 0.25, accuracy 87.50 %, 2.0 s left",
     ]
     assert result.stdout == "failed after 5.0 s, exit code 75\nClusterError: gone\n"
 

@@ -59,14 +59,40 @@ def test_raw_columns_are_varied_before_their_encoding():
     table = pd.DataFrame({"time": time, "city": RNG.choice(["Bern", "Rome", "Oslo"], n), "warmth": RNG.normal(size=n)})
     y = (time.hour >= 12) + 2.0 * (time.day_of_week >= 5) + 4.0 * (table["city"] == "Rome") + 2 * table["warmth"]
     table.loc[::50, "warmth"] = np.nan
+    table.loc[::7, "city"] = None
     result = KernelRegressor("gaussian", n_components=400, solver="psgd", local="none").fit(table, y)._finished[0]
-    found = dependences([(result.model, result.holdout)], ["city", "warmth", "time"])[:3]
-    city, warmth, hour = found
+    city, warmth, weekday, hour = dependences([(result.model, result.holdout)], ["city", "warmth", "time"])
     assert city.values[0] == "Rome"
-    assert city.answers[0, 0] - city.answers[1:, 0].mean() == pytest.approx(4, abs=1)
+    assert "missing" in city.values
+    assert city.answers[0, 0] - city.answers[2:, 0].mean() == pytest.approx(4, abs=1)
     assert np.polyfit(warmth.values, warmth.answers[:, 0], 1)[0] == pytest.approx(2, abs=0.5)
-    assert hour.name == "time, hour (UTC)"
+    assert (weekday.name, hour.name) == ("time, weekday", "time, hour (UTC)")
+    assert weekday.answers[5:].mean() - weekday.answers[:5].mean() == pytest.approx(2, abs=0.5)
     assert hour.answers[14:22].mean() - hour.answers[2:10].mean() == pytest.approx(1, abs=0.5)
+
+
+def test_the_parts_of_a_date_that_move_the_answer_most_are_shown():
+    time = pd.Timestamp("2021-01-15") + pd.to_timedelta(RNG.integers(0, 4 * 365, 3000), "D")
+    for y, shown in ((5.0 * time.month.isin([6, 7]), "month"), (3.0 * (time.year - 2021), "year")):
+        machine = KernelRegressor("gaussian", n_components=256, solver="psgd", local="none")
+        result = machine.fit(pd.DataFrame({"day": time}), y + RNG.normal(size=3000))._finished[0]
+        first, second = dependences([(result.model, result.holdout)], ["day"])
+        assert first.name == f"day, {shown}"
+        if shown == "month":
+            assert {first.values[i] for i in np.argsort(-first.answers[:, 0])[:2]} == {"June", "July"}
+        else:
+            assert second.name == "day, month"
+            assert np.polyfit(first.values, first.answers[:, 0], 1)[0] == pytest.approx(3, abs=0.5)
+
+
+@pytest.mark.parametrize("odd", [-999.0, 1e9])
+def test_codes_and_far_values_do_not_stretch_an_axis(odd):
+    age = np.where(RNG.random(2000) < 0.04, odd, RNG.uniform(18, 90, 2000))
+    table = pd.DataFrame({"age": age, "rare": np.where(RNG.random(2000) < 0.2, RNG.uniform(1, 9, 2000), 0.0)})
+    model = KernelRegressor("gaussian", n_components=64).fit(table, table["rare"]).model_
+    found = dependences([(model, Block(table.to_numpy(), None))], ["age", "rare"])
+    assert [each.values.min() >= 0 and each.values.max() <= 90 for each in found] == [True, True]
+    assert all(len(each.values) > 3 for each in found)
 
 
 def test_an_estimator_writes_the_page_of_its_fit(machine, tmp_path):

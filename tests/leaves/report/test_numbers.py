@@ -10,7 +10,7 @@ from sklearn.metrics import (
 
 from dkernel import KernelClassifier
 from dkernel.data.collections.arrays import from_arrays
-from dkernel.leaves.report.numbers import calibration, judge, learning_curve, regions
+from dkernel.leaves.report.numbers import calibration, judge, learning_curve
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import train
@@ -82,16 +82,6 @@ def test_a_regression(smooth):
     predicted = smooth.model.predict(smooth.holdout.X)
     assert found.merits == {"R²": pytest.approx(r2_score(smooth.holdout.y, predicted))}
     assert calibration(smooth.model, found) is None
-
-
-def test_regions_are_the_answers_at_their_places(two, smooth):
-    plane = regions(two.model, two.holdout, judge(rows_of(two)))
-    left, right, bottom, top = plane.extent
-    n = len(plane.values)
-    row, column = n // 3, n // 2
-    point = [left + column / (n - 1) * (right - left), bottom + row / (n - 1) * (top - bottom)]
-    assert plane.values[row, column] == pytest.approx(two.model.scores(np.float32([point]))[0, 0], abs=1e-5)
-    assert regions(smooth.model, smooth.holdout, judge(rows_of(smooth))) is not None
 
 
 def test_without_rows_left_out_nothing_is_measured():

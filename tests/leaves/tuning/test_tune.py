@@ -76,7 +76,7 @@ def test_a_fit_says_what_a_linear_model_does(data, run, run_to, tmp_path):
     shown = run(*command, "--out", tmp_path / "n")
     assert "better than a linear model" in shown.stdout
     without = run(*command, "--out", tmp_path / "o", "--baselines", "off")
-    assert "beside" not in without.stdout
+    assert "compare" not in without.stdout
     # What it is compared with is no part of a model.
     assert (tmp_path / "m").read_bytes() == (tmp_path / "o").read_bytes()
     run_to(*command, "--out", tmp_path / "p", "--baselines", "some", code=2)
