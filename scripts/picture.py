@@ -105,7 +105,10 @@ def _set_axes(panel: Any, picture: Picture) -> None:
         axis.set_minor_locator(NullLocator())
         axis.set_tick_params(color=OTHERS, labelcolor=OTHERS)
     panel.set_xlabel(picture.x, color=OTHERS, loc="right")
-    panel.set_title("\n".join(filter(None, (picture.title, picture.y))), color=OTHERS, loc="left", fontsize=17, pad=14)
+    low = panel.get_ylim()[0]
+    begins = f"axis from {low:.2g}" if picture.scales[1] == "linear" and low > 0 else ""
+    title = "\n".join(filter(None, (picture.title, picture.y, begins)))
+    panel.set_title(title, color=OTHERS, loc="left", fontsize=17, pad=14)
     panel.spines[["top", "right"]].set_visible(False)
     panel.spines[["left", "bottom"]].set_color(OTHERS)
 

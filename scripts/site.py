@@ -27,8 +27,7 @@ Kernels  dkernel/kernels/README dkernel/kernels/STRUCTURED dkernel/features/READ
 Training dkernel/training/README dkernel/model/local/README
 Dask     dkernel/streaming/execution/README deploy/README
 API      api/index
-More     scripts/bench/README scripts/bench/CHOICES scripts/bench/STUDY scripts/bench/SOURCES
-         dkernel/CHANGES tests/README
+More     scripts/bench/README scripts/bench/CHOICES dkernel/CHANGES tests/README
 """
 """An entry of the menu, its page, and the pages under it."""
 
@@ -48,17 +47,24 @@ SETTINGS = {
     "autodoc_typehints": "none",
     "toc_object_entries_show_parents": "hide",
     "numpydoc_show_class_members": False,
-    "suppress_warnings": ["ref.ref", "ref.term"],  # what is inherited refers to pages of scikit-learn
+    # What is inherited refers to pages of scikit-learn; long tables of measurements are in no menu.
+    "suppress_warnings": ["ref.ref", "ref.term", "toc.not_included"],
 }
 STYLE = """
 dl.field-list { grid-template-columns: minmax(0, 1fr) !important; }
 dd dt { flex-wrap: wrap; }
 h1, .sig, .classifier, .pre { overflow-wrap: anywhere; }
 .pre { white-space: pre-wrap !important; }
+article img { max-width: min(100%, 30rem) !important; }
 """
-"""Breaks long names and types, which a phone does not show otherwise; the theme's own rules are as strong."""
+"""Breaks long names and types, which a phone does not show otherwise; the theme's own rules are as strong.
+
+Letters of pictures are as large as those of the text.
+"""
 UNITS = re.compile(r"(?<=\d) (?=%|(s|min|MiB|GiB)\b)")
 """The space between a number and its unit."""
+IMAGE = re.compile(r'<img src="(\S+)" width="\d+" alt="([^"]*)">')
+"""A picture whose width GitHub would not know otherwise."""
 MARKS = re.compile(r"`[^`]*`|(?<=\w)_(?!\w)|[|*]|(?<=^[A-Z])\.")
 """Code, and what is plain text in a docstring and a mark in reStructuredText."""
 
@@ -82,7 +88,7 @@ def copy_pages(place: Path) -> None:
         if name.endswith(".md"):
             lines = (ROOT / name).read_text(encoding="utf-8").split("\n")
             lines = [UNITS.sub("\u00a0", line) if line.startswith("|") else line for line in lines]
-            (place / name).write_text("\n".join(lines), encoding="utf-8")
+            (place / name).write_text(IMAGE.sub(r"![\2](\1)", "\n".join(lines)), encoding="utf-8")
     menu = [line.split() for line in MENU.replace("\n  ", " ").strip().splitlines()]
     lists = {page: [f"/{each}" for each in under] for _, page, *under in menu if under}
     for page, under in [("README", [f"{title} </{page}>" for title, page, *_ in menu]), *lists.items()]:

@@ -160,7 +160,8 @@ def fill(page: Path, lines: Sequence[dict[str, Any]]) -> str:
 
     def made(found: re.Match[str]) -> str:
         rows = int(found[1])
-        shown = f"\n\n![{in_words(picture_of(lines, rows))}](scripts/bench/figures/{PICTURE}.png)"
+        source = f'src="scripts/bench/figures/{PICTURE}.png" width="480"'  # with letters as large as the text's
+        shown = f'\n\n<img {source} alt="{in_words(picture_of(lines, rows))}">'
         below = shown if page == FIRST else ""
         return f"<!-- made: {PICTURE} {rows} -->\n{table_of(lines, rows)}{below}\n<!-- end -->"
 

@@ -1,17 +1,21 @@
 """`explain`: which columns of a row made its score what it is."""
 
 from dataclasses import dataclass
+from html import escape
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.collections.tables import as_rows
-from dkernel.errors import DataError
+from dkernel.errors import DataError, escape_controls
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.prediction import Inputs
 from dkernel.estimators.validation import rows_for
 from dkernel.leaves.explanation.shapley import shapley_values
+
+MOST_SHOWN = 20  # columns in a table of notebooks
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +50,18 @@ class Explanation:
     errors: NDArray[np.float64] | None
     data: NDArray[Any]
     feature_names: list[str]
+
+    def _repr_html_(self) -> str:
+        """Table for notebooks: the columns that move the scores most, and what they do in the first row."""
+        values = self.values.reshape(*self.values.shape[:2], -1)
+        size = np.abs(values).mean(axis=(0, 2))
+        lines = [("column", "first row", "moves its score by", f"mean size, {len(values):,} rows")]
+        for j in np.argsort(-size, kind="stable")[:MOST_SHOWN]:
+            errors = [] if self.errors is None else [f" ± {error:.1g}" for error in np.ravel(self.errors[0, j])]
+            moved = ", ".join(f"{value:+.3g}{sure}" for value, sure in zip_longest(values[0, j], errors, fillvalue=""))
+            lines.append((self.feature_names[j], str(self.data[0, j]), moved, f"{size[j]:.3g}"))
+        cells = ("".join(f"<td>{escape(cell)}</td>" for cell in line) for line in lines)
+        return escape_controls(f"<table><tr>{'</tr><tr>'.join(cells)}</tr></table>")
 
 
 def explain(estimator: Any, X: Any, background: Any, *, random_state: int = 0) -> Explanation:

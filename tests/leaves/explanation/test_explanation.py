@@ -104,3 +104,17 @@ def test_sparse_rows_of_a_dense_model_are_its_rows():
     found = explain(machine, csr_matrix(X[:2]), csr_matrix(X[50:60]))
     np.testing.assert_array_equal(found.values, explain(machine, X[:2], X[50:60]).values)
     np.testing.assert_array_equal(found.data, X[:2])
+
+
+@pytest.mark.parametrize("local", ["none", Grids(n_grids=16)])
+def test_a_notebook_shows_the_columns_that_move_the_score_most(local):
+    table = pd.DataFrame(X, columns=[f"<{j}>" for j in range(8)])
+    machine = KernelRegressor("gaussian", **{**QUICK, "local": local}).fit(table, 9 * X[:, 3] + Y)
+    found = explain(machine, table[:4], table[:20])
+    shown = found._repr_html_()
+    first, *others = shown.split("</tr><tr>")[1:]
+    assert first.startswith("<td>&lt;3&gt;</td>")
+    assert (
+        f"<td>{found.values[0, 3]:+.3g}{'' if found.errors is None else f' ± {found.errors[0, 3]:.1g}'}</td>" in first
+    )
+    assert len(others) == 7

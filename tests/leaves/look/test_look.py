@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 import dkernel
+from dkernel.cli.help import in_options
+from dkernel.cli.train import train_command
 from dkernel.errors import DataError
 
 N = 600
@@ -95,3 +97,16 @@ def test_forty_columns_have_a_line_and_json_has_all(run_to):
     found = json.loads(run_to("train", "wide.csv", "--label", "y", "--dry-run", "--json").stdout)
     assert len(found["look"]["columns"]) == 60
     assert found["n"] == 100
+
+
+def test_python_and_the_command_say_the_same_to_check_each_in_its_forms(run_to, here):
+    rows = table().drop(columns=["reason", "gap"])
+    rows.to_csv("t.csv", index=False)
+    words = ["--kernel", "linear", "--n-components", "16", "--local", "none", "--holdout", "0.2"]
+    told = run_to("train", "t.csv", "--label", "gone", "--out", here / "m", *words).stdout.partition("Check:\n")[2]
+    settings = {"n_components": 16, "local": "none", "holdout": 0.2}
+    machine = dkernel.KernelClassifier("linear", **settings).fit(rows.drop(columns="gone"), rows["gone"])
+    summary = machine.summary().partition("Check:\n")[2]
+    assert "--" not in summary
+    assert in_options(summary, train_command).splitlines() == told.splitlines()
+    assert {"identifiers", "far values", "no values", "constant"} <= {line[2:14].strip() for line in told.splitlines()}
