@@ -1,6 +1,5 @@
 """Grids as the local stage of a fit: the search for their settings, and the fit of all of them."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from math import exp
 
@@ -12,7 +11,7 @@ from dkernel.losses.losses import Loss
 from dkernel.model.local.binning import BINNING_LOOPS
 from dkernel.model.local.grid_machine import GridMachine, GridSettings
 from dkernel.model.local.grids import FEW_GRIDS, GRID_LOOPS, code_bits, group_size
-from dkernel.model.local.inputs import INPUT_LOOPS, GridInputs, Groups
+from dkernel.model.local.inputs import INPUT_LOOPS, GridInputs
 from dkernel.model.local_settings import Grids
 from dkernel.model.model import Model
 from dkernel.model.parameters import EFFORTS
@@ -26,7 +25,7 @@ from dkernel.streaming.cost import GRID_COLUMN_SECONDS, GRID_FLOPS, TABLE_FLOPS,
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.grids.fit import fit_grids
-from dkernel.training.grids.inputs import category_groups, feature_names, find_groups
+from dkernel.training.grids.inputs import category_groups, find_groups
 from dkernel.training.grids.search import STEPS, TRIED_GRIDS, GridRows, GridTrials, first_settings, search_settings
 from dkernel.training.grids.update import update_grid_machine
 from dkernel.training.residual import GROUP_SAMPLE, Residual, ResidualRows
@@ -44,7 +43,6 @@ SEARCHED = (STEPS + MORE_STEPS) * TRIED_GRIDS
 # categories has many more; with large data the trials cost as much as the grids.
 LEAST_TRIED_ROWS, MOST_TRIED_ROWS, TRIED_BYTES, SAMPLE_BYTES = 2**16, 500_000, 2**26, 2**28
 RACE_GRIDS = 128  # grids of a fit in a race: if they grew with the rows, the curve would look too steep
-MOST_NAMED = 8  # groups of features that a sentence names
 
 GridShared = tuple[GridInputs, GridSettings, float, int]
 """What fits of grids share: their inputs, their settings, the bound of a residual, and the seed."""
@@ -203,7 +201,6 @@ class GridStage(Stage):
         used = float(np.count_nonzero(machine.binning.inverse) / n_fitted)
         facts = {"grids": n_fitted, "ridge": settings.ridge, "used": used, "groups": len(inputs.groups)}
         words = f"{n_fitted:,} grids of {used:.1f} of {inputs.n_out} inputs"
-        words += f", categories {named}" if (named := _in_words(inputs.groups, feature_names(source))) else ""
         return replace(StageResult.judge(machine, history, facts, words, residual, scores), setting=settings)
 
     def update(
@@ -216,13 +213,6 @@ class GridStage(Stage):
     ) -> GridMachine:
         """Make one more sweep over the new rows, in which old rows keep the grids from moving."""
         return update_grid_machine(machine, model, rows, old)
-
-
-def _in_words(groups: Groups, names: Sequence[str]) -> str:
-    """Describe the groups of several features: "a to c; x to y"."""
-    several = [f"{names[group[0]]} to {names[group[-1]]}" for group in groups if len(group) > 1]
-    more = f" and {len(several) - MOST_NAMED} more" if len(several) > MOST_NAMED else ""
-    return "; ".join(several[:MOST_NAMED]) + more
 
 
 def _search(
