@@ -148,12 +148,15 @@ def in_options(message: str, command: click.Command) -> str:
     '--n-components -3 is not valid. Use --loss hinge, or leave --loss out.'
     >>> in_options("loss=1/part.parquet and data/loss=1.csv", command)
     'loss=1/part.parquet and data/loss=1.csv'
+    >>> in_options("Give overwrite=True.", click.Command("score", params=[click.Option(["--overwrite"], is_flag=True)]))
+    'Give --overwrite.'
     >>> in_options("Add formats={'pay': '1,234.5'}.", click.Command("train", params=[click.Option(["--formats"])]))
     "Add --formats 'pay=1,234.5'."
     """
     flags = {
         p.name: next(o for o in p.opts if o.startswith("--")) for p in command.params if isinstance(p, click.Option)
     }
+    alone = {p.name for p in command.params if isinstance(p, click.Option) and p.is_flag}
     flags |= {python: flags[name] for python, name in IN_PYTHON.items() if name in flags}
     names = "|".join(sorted((name for name in flags if name), key=len, reverse=True))
     if not names:
@@ -163,6 +166,8 @@ def in_options(message: str, command: click.Command) -> str:
         if match["column"] is not None:
             return f"{flags[match['name']]} '{match['column']}={match['form']}'"
         value = match["text"] if match["text"] is not None else match["value"]
+        if value == "True" and match["name"] in alone:
+            return str(flags[match["name"]])
         quoted = f"'{value}'" if match["text"] is not None and re.search(r"[\s()*|]", value) else value
         return f"{flags[match['name']]} {quoted}"
 

@@ -64,7 +64,7 @@ def _to_look_at(columns: ReadColumns, request: ReadOptions) -> ReadColumns:
 
 def _check(rejected: pa.Table, allowed: int) -> None:
     if len(rejected) > allowed:
-        why = f"and --max-bad-rows (max_bad_rows) allows {allowed:,}"
+        why = f"and max_bad_rows={allowed} allows no more"
         raise DataError(_describe(rejected, why, "Correct or remove these rows, or allow more."))
 
 

@@ -217,7 +217,7 @@ def _features(table: FileSchema, request: ReadOptions) -> tuple[str, ...]:
     if extra and not request.allow_extra:
         raise DataError(
             f"{table.file.name} has the columns {_join_names(extra)} that the model does not know. Leave them out "
-            "with --exclude, or pass over all such columns with --allow-extra (allow_extra=True)."
+            "with exclude=COLUMN, or pass over all such columns with allow_extra=True."
         )
     return tuple(request.columns)
 
@@ -245,8 +245,8 @@ def _check_same(first: FileSchema, table: FileSchema, needed: set[str], request:
 def _ways_past(missing: Sequence[str], needed: set[str], scored: bool) -> str:
     if any(name in needed for name in missing):
         return " Add what is lacking, or leave the file out."
-    everything = ", or pass over all such columns with --allow-extra (allow_extra=True)" if scored else ""
-    return f" Leave these columns out with --exclude{everything}."
+    everything = ", or pass over all such columns with allow_extra=True" if scored else ""
+    return f" Leave these columns out with exclude=COLUMN{everything}."
 
 
 def _objects(

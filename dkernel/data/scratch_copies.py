@@ -112,7 +112,7 @@ def _unpack_stream(file: File, packed: BinaryIO, out: BinaryIO) -> None:
             shutil.copyfileobj(text, out, _BUFFER)
         except UnicodeError as error:
             raise DataError(
-                f"{file.name}: the text is not {file.text_encoding} ({error}). Give --encoding (text_encoding) its own."
+                f"{file.name}: the text is not {file.text_encoding} ({error}). Change text_encoding."
             ) from None
 
 

@@ -45,7 +45,7 @@ def check_bad_files(bad: Mapping[str, str], allowed: int, good: int) -> None:
     """Refuse more bad files than `allowed`, and where none of the files is good."""
     if len(bad) > allowed or not good:
         shown = "\n".join(f"  {reason}" for reason in list(bad.values())[:10])
-        more = "and none is left" if not good else f"and {allowed} may be left out (--max-bad-files, max_bad_files)"
+        more = "and none is left" if not good else f"and max_bad_files={allowed} allows no more"
         kind = DataError if len(bad) > allowed else NoGoodFileError
         raise kind(f"{len(bad)} of {good + len(bad)} files cannot be read, {more}:\n{shown}")
 

@@ -198,8 +198,7 @@ def _count_rejected(parts: Mapping[int, OutputPart]) -> int:
 
 def _limit_rejected(staging: Staging, parts: dict[int, OutputPart], allowed: int) -> None:
     if _count_rejected(parts) > allowed:
-        why = f"and --max-bad-rows allows {allowed}" if allowed else "and none is allowed (--max-bad-rows)"
-        raise DataError(_refusal(staging, parts, why))
+        raise DataError(_refusal(staging, parts, f"and max_bad_rows={allowed} allows no more"))
 
 
 def _refusal(staging: Staging, parts: dict[int, OutputPart], why: str) -> str:

@@ -43,7 +43,7 @@ def doubtful_task(recipe: Recipe, task: str, kind: str, labels: Collection[Any] 
     if task == "classify" and kind == "int" and (labels is None or len(labels) > 100):
         n = "more than 10,000" if labels is None else f"{len(labels):,}"
         raise DataError(
-            f"The label holds {n} different whole numbers. Use --task regress to predict a number, or --task classify "
+            f"The label holds {n} different whole numbers. Use task='regress' to predict a number, or task='classify' "
             "where each of them is a class."
         )
     # Up to 20 whole values of a floating label look like classes.

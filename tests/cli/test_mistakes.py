@@ -39,7 +39,7 @@ def test_the_file_of_the_training_is_scored_and_evaluated_as_it_is(run_to, train
     table().assign(new=1.0).to_parquet("more.parquet")
     said = run_to("score", "m", "more.parquet", "--out", "s2.parquet", code=65)
     assert "'new'" in said.stderr
-    assert "--exclude, or pass over all such columns with --allow-extra" in said.stderr
+    assert "--exclude COLUMN, or pass over all such columns with --allow-extra" in said.stderr
     source = dkernel.open_source("t.parquet", label="y", exclude="id", weight="w")
     machine = dkernel.KernelClassifier("gaussian", gamma=0.5, n_components=32, alpha=1e-4, metric="identity")
     assert machine.fit(source).model_.known_columns == ("y", "id", "w")

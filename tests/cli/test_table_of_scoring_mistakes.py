@@ -37,7 +37,7 @@ LINES = {
     "more bad files than are allowed": (
         "score m bad new -o o --keep all --max-bad-files 1",
         REFUSED,
-        "2 of 5 files cannot be read, and 1 may be left out (--max-bad-files",
+        "2 of 5 files cannot be read, and --max-bad-files 1 allows no more",
     ),
     "a column more in a file": ("score m more -o o", REFUSED, "more/1.parquet has 'extra' besides"),
     "a column more that is passed over": ("score m more -o o --allow-extra", 0, ": 600 rows"),

@@ -33,9 +33,9 @@ def test_excluded_columns_may_be_in_some_files_only(tmp_path, first):
 
 def test_a_column_more_in_a_file_names_the_ways_past_it(tmp_path):
     write(tmp_path, {}, {"new": np.arange(N)})
-    with pytest.raises(DataError, match=r"1\.parquet has 'new' besides.*--exclude, or .* --allow-extra"):
+    with pytest.raises(DataError, match=r"1\.parquet has 'new' besides.*exclude=COLUMN, or .* allow_extra=True"):
         open_source(tmp_path, columns=["x"])
-    with pytest.raises(DataError, match=r"1\.parquet has 'new' besides.*with --exclude\."):
+    with pytest.raises(DataError, match=r"1\.parquet has 'new' besides.*with exclude=COLUMN\."):
         open_source(tmp_path)
     assert open_source(tmp_path, columns=["x"], allow_extra=True).n_rows == 2 * N
 

@@ -59,7 +59,7 @@ def test_every_level_of_an_index_is_kept(file, index, tmp_path):
 def test_a_file_without_the_index_of_others_is_refused(first, tmp_path):
     FRAME.to_parquet(tmp_path / f"{first}.parquet")
     FRAME[FRAME.x != 0.25].to_parquet(tmp_path / f"{1 - first}.parquet")
-    with pytest.raises(DataError, match=r"'__index_level_0__'.*Leave these columns out with --exclude\."):
+    with pytest.raises(DataError, match=r"'__index_level_0__'.*Leave these columns out with exclude=COLUMN\."):
         kept_in(tmp_path)
     assert kept_in(tmp_path, exclude="__index_level_0__").column_names == ["x", "note"]
     assert open_source(tmp_path, keep="note", columns=["x"]).n_rows == 2 * N - 1

@@ -46,10 +46,10 @@ def test_too_many_end_the_run_with_the_first_ten(tmp_path):
     with pytest.raises(DataError) as refused:
         write_scores(LinearModel([0, 1]), source, tmp_path / "out", SerialExecutor(), max_bad_rows=9)
     lines = str(refused.value).splitlines()
-    assert lines[0] == "10 bad rows so far, and --max-bad-rows allows 9:"
+    assert lines[0] == "10 bad rows so far, and max_bad_rows=9 allows no more:"
     assert (len(lines), lines[11].split()[0]) == (12, "Correct")
     assert lines[1] == "  in.csv, line 0, column 'a': '?' is not a number"
-    with pytest.raises(DataError, match=r"^in.csv, line 0, column 'a'.*; and none is allowed"):
+    with pytest.raises(DataError, match=r"^in.csv, line 0, column 'a'.*; and max_bad_rows=0 allows no more"):
         write_scores(LinearModel([0, 1]), source, tmp_path / "out", SerialExecutor())
     every = rejecting(a_source(rows=((1,),) * 4)[0], {3: 2})
     only = replace(every, units=every.units[3:])

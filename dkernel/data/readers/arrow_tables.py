@@ -22,7 +22,7 @@ from dkernel.numerics.validation import RowDescriber
 _TILE_BYTES = 2**20
 
 
-WITHOUT_THEM = "Fill these rows, or leave them out with --max-bad-rows N (max_bad_rows=N)."
+WITHOUT_THEM = "Fill these rows, or leave them out with max_bad_rows=N."
 
 
 def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:

@@ -18,7 +18,7 @@ from dkernel.numerics.validation import RowDescriber
 CheckColumn = Callable[[pa.ChunkedArray], Mapping[int, str]]
 """The texts of a column, as bytes -> the rows that are bad, with the reason."""
 
-_LEAVE_OUT = "leave such rows out with --max-bad-rows N (max_bad_rows=N)"
+_LEAVE_OUT = "leave such rows out with max_bad_rows=N"
 
 
 def refuse_fields(

@@ -186,9 +186,7 @@ class Destination:
             why = f"and comes from another job (different: {', '.join(differing)})"
             if not differing:
                 why = "and was changed since it was written" if manifest else "and has no manifest of dkernel's"
-            raise DataError(
-                f"{self.path} already exists {why}. Choose another name, or give --overwrite (overwrite=True)."
-            )
+            raise DataError(f"{self.path} already exists {why}. Choose another name, or give overwrite=True.")
         if self.format.folder:
             files = manifest.files if manifest else ()
             names -= {self.manifest_name, _SUCCESS, REJECTS_NAME, *(entry.name for entry in files)}
