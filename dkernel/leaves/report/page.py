@@ -80,7 +80,7 @@ code { font: inherit; white-space: nowrap; }
 
 NOT_LINEAR = (
     "The linear model was not taken: losses of single rows choose, which show smaller differences than this figure. "
-    "--kernel linear --local none fits it."
+    "A linear kernel without grids or cells fits it."
 )
 CLASS_FIGURES = ("n", "precision", "recall")
 
@@ -382,11 +382,8 @@ def _box(title: str, inside: str) -> str:
 def _table(title: str, rows: Texts) -> str:
     """Names and what they are; the name of an option stays in one line."""
     lines = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
-    return _box(title, f'<table class="pairs">{_keep_options(lines)}</table>')
-
-
-def _keep_options(text: str) -> str:
-    return re.sub(r"--[a-z][a-z-]*", r"<code>\g<0></code>", text)
+    lines = re.sub(r"--[a-z][a-z-]*", r"<code>\g<0></code>", lines)
+    return _box(title, f'<table class="pairs">{lines}</table>')
 
 
 def _grid(title: str, rows: Texts) -> str:
@@ -406,7 +403,7 @@ def _bars(title: str, rows: Bars, write: Callable[[float], str], notes: Sequence
     )
     return _box(
         title,
-        f'<table class="bars">{lines}</table>' + "".join(f"<p>{_keep_options(escape(note))}</p>" for note in notes),
+        f'<table class="bars">{lines}</table>' + "".join(f"<p>{escape(note)}</p>" for note in notes),
     )
 
 

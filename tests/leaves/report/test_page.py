@@ -107,6 +107,14 @@ def test_what_to_check_is_said_once_and_options_stay_in_one_line(results, tmp_pa
     assert "judge by" not in "".join(said)
 
 
+@pytest.mark.parametrize(("gain", "said"), [(0.001, 1), (0.2, 0)])
+def test_that_the_simpler_model_was_not_taken_is_said_once(gain, said, results, tmp_path):
+    result, summary = results["two"], FitSummary.of(results["two"])
+    linear = {**summary.judged["linear"], "gain": gain, "gain_error": 0.01}
+    write(tmp_path / "r.html", result, replace(summary, judged={**summary.judged, "linear": linear}), RECORD)
+    assert (tmp_path / "r.html").read_text().count("The linear model was not taken") == said
+
+
 def test_a_dark_page_has_no_colour_twice(drawn):
     (light, dark) = re.findall(r"--blue: (#\w+)", drawn("two").read_text())
     assert light == COLOURS[0]
