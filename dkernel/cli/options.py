@@ -50,6 +50,18 @@ class Setting(click.Option):
         variable = f"DKERNEL_{ctx.command.name}_{self.name}".upper()
         return os.environ.get(variable) or super().resolve_envvar_value(ctx)
 
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        if isinstance(self, LabelOption) or isinstance(self.type, _Names):
+            parser.add_option(obj=self, opts=self.opts, dest=self.name, action="append", nargs=self.nargs)
+        else:
+            super().add_to_parser(parser, ctx)
+
+    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, Any]:
+        given: Any = opts.get(self.name or "")
+        if isinstance(self.type, _Names) and isinstance(given, list):
+            opts = {**opts, str(self.name): ",".join(given)}  # of --exclude a --exclude b
+        return super().consume_value(ctx, opts)
+
 
 setting = partial(click.option, cls=Setting)
 """Decorator of a command: an option that is a `Setting`."""
@@ -59,9 +71,6 @@ cluster_setting, model_setting = (partial(setting, group=group) for group in ("C
 
 class LabelOption(Setting):
     """Option of the label, refused if it is given twice: the first label would become a feature."""
-
-    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:  # noqa: ARG002
-        parser.add_option(obj=self, opts=self.opts, dest=self.name, action="append", nargs=self.nargs)
 
     def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, Any]:
         given = opts.get(self.name or "")

@@ -277,11 +277,9 @@ def format_progress(state: Mapping[str, Any], ended: bool = False) -> str:
 
 
 def _left(seconds: float, planned: float | None) -> str:
-    if not planned:
-        return f"{_duration(seconds)} left"
-    if not seconds:
+    if planned and not seconds:
         return f"longer than the {_duration(planned)} planned in all"
-    return f"{_duration(seconds)} left of about {_duration(planned)} planned in all"
+    return f"{_duration(seconds)} left" + (f" of about {_duration(planned)} planned in all" if planned else "")
 
 
 def _figure(name: str, value: Any) -> str:

@@ -161,3 +161,14 @@ def test_a_label_given_twice_is_refused(command):
     assert "--label is given 2 times, 'a', 'b': files have one label" in refused.output
     assert settings("rows.csv", "--label", "a b", command=command)["label"] == "a b"
     assert settings("rows.csv", command=command, DKERNEL_LABEL="a b")["label"] == "a b"
+
+
+def test_names_given_one_by_one_are_all_taken(run_to, tmp_path):
+    """The last of several --exclude was taken alone, and the others became features in silence."""
+    (tmp_path / "t.csv").write_text("a,b,c,y\n" + "1,2,3,0\n2,1,3,1\n" * 9)
+    said = run_to(
+        "train", tmp_path / "t.csv", "--label", "y", "--exclude", "a", "--exclude", "b,c", "--dry-run", code=65
+    )
+    assert "column" in said.stderr
+    said = run_to("train", tmp_path / "t.csv", "--label", "y", "--exclude", "a", "--exclude", "b", "--print-config")
+    assert tomllib.loads(said.stdout)["exclude"] == ["a", "b"]
