@@ -47,7 +47,7 @@ _SAS = re.compile(r"(s[a-z]{1,4}|sig)=")  # of Azure, beside a `sig`
 
 LINE_LENGTH = 100  # characters of a line that is printed
 _IN_COLUMN = re.compile(r" *\S+(?: \S+)? {2,}")  # a name, after which a text begins
-_UNBROKEN = re.compile(r"(?<!\w)'[^']{1,40}'(?!\w)|(?<=\d) %|To continue: .*|^ +")
+_UNBROKEN = re.compile(r"(?<!\w)'[^']{1,40}'(?!\w)|(?<=\d) %|--[a-z-]+ \S+|To continue: .*|^ +")
 _CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 

@@ -65,9 +65,9 @@ class Progress:
     --------
     >>> with Progress("log", sys.stdout, clock=iter(range(0, 999, 50)).__next__) as progress:
     ...     progress.phase("train", 2_000_000)
-    ...     progress.advance(500_000, round="8/32", loss=0.25, accuracy=0.875)
-    train: 500,000 of 2,000,000 rows (25 %), 10,000 rows/s, round 8/32, loss 0.25, accuracy 87.50 %, 2 min 30 s left
-    train: 500,000 of at most 2,000,000 rows in 100 s, 5,000 rows/s, round 8/32, loss 0.25, accuracy 87.50 %
+    ...     progress.advance(500_000, round="8/32", loss=0.25)
+    train: 500,000 of 2,000,000 rows (25 %), 10,000 rows/s, round 8/32, loss 0.25, 2 min 30 s left
+    train: 500,000 of at most 2,000,000 rows in 100 s, 5,000 rows/s, round 8/32, loss 0.25
     """
 
     def __init__(
