@@ -17,6 +17,7 @@ from dkernel.estimators.groups import apply_by_group, check_groups
 from dkernel.estimators.prediction import center_block, interval_block, probability_block, set_block
 from dkernel.model.conformal import Conformal, check_coverage
 from dkernel.solvers.targets import Targets
+from dkernel.training.uncertainty import absolute_errors
 
 
 def intervals(machine: Any, X: Any, coverage: float, groups: Any) -> Any:
@@ -98,9 +99,8 @@ def collect_conformal(machine: Any, X: Any, y: Any, sample_weight: Any, groups: 
         return Conformal.of_classes(answers, codes, weight, groups)
     if y.dtype.kind == "U":
         raise DataError(f"y holds text such as {y[0].item()!r}, and the model predicts numbers.")
-    Y = y.reshape(len(y), -1).astype(np.float64)
-    if Y.shape[1] != k:
-        raise DataError(f"y has {Y.shape[1]} column(s) and the model predicts {k} target(s).")
+    if y[:1].size != k:
+        raise DataError(f"y has {y[:1].size} column(s) and the model predicts {k} target(s).")
     width = None if model.conformal is None else model.conformal.width
-    ratios = np.abs(Y - answers[:, :k]) / answers[:, k:]
+    ratios = absolute_errors(answers[:, :k], y) / answers[:, k:]
     return replace(Conformal.of_numbers(ratios, weight, groups), width=width)
