@@ -192,8 +192,8 @@ class KernelMachine(LinearCoefficients, BlockLearner, NamedParameters):
         self._finished = (result, {**record, "versions": result.model.facts.get("versions", {})})
 
     def _progress(self) -> Progress:
-        """The command's progress on stderr, if `verbose`."""
-        return Progress("auto" if self.verbose else "none")
+        """The command's progress on stderr, and the end of each phase, if `verbose`."""
+        return Progress("auto" if self.verbose else "none", shortest=0.0)
 
     @property
     def kernel_(self) -> Kernel:

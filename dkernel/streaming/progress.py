@@ -60,6 +60,7 @@ class Progress:
     ----------
     kind : "bar" | "log" | "json" | "none" | "auto"; "auto" and "bar" are a bar on a terminal, and a log elsewhere
     stream : the stream to write to; None for stderr
+    shortest : seconds of a phase whose end a log tells
 
     Examples
     --------
@@ -75,6 +76,7 @@ class Progress:
         kind: str = "auto",
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
+        shortest: float = LOG_EVERY,
     ) -> None:
         if kind not in PROGRESS_KINDS:
             raise RecipeError(f"progress={kind!r} is unknown; there are {', '.join(PROGRESS_KINDS)}.")
@@ -91,6 +93,7 @@ class Progress:
         self._rows = 0
         self._began = self._shown = 0.0
         self._told = clock() + SHOW_EVERY - LOG_EVERY
+        self._shortest = shortest
         self._planned = 0.0
         self._figures: dict[str, Any] = {}
         self._drawn = 0
@@ -201,7 +204,7 @@ class Progress:
             self._object({"event": "end", **state})
         elif self.kind != "none":
             self._erase()
-            if state["seconds"] >= (LOG_EVERY if self.kind == "log" else 0.05):
+            if state["seconds"] >= (self._shortest if self.kind == "log" else 0.05):
                 self._line(format_progress(state, ended=True))
 
     def _state(self, seconds: float) -> dict[str, Any]:

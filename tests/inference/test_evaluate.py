@@ -1,5 +1,7 @@
 """Evaluation: the figures of scikit-learn, whatever the chunks and the weights; labels that the model cannot know."""
 
+import json
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -159,6 +161,7 @@ def test_a_source_without_a_label(two):
 
 def test_progress_is_told_every_row(two, capsys):
     X, s = rows(5000, 1)
-    with Progress("log") as progress:
+    with Progress("json") as progress:
         evaluate_model(two, from_arrays(X, np.where(s > 2.4, "out", "in")), SerialExecutor(), progress)
-    assert "evaluate: 5,000 rows in" in capsys.readouterr().err
+    last = json.loads(capsys.readouterr().err.splitlines()[-1])
+    assert (last["event"], last["phase"], last["rows"]) == ("end", "evaluate", 5000)

@@ -246,7 +246,7 @@ class Slow(LinearModel):
 @pytest.mark.usefixtures("one_a_task")
 def test_what_is_begun_comes_to_its_end_before_the_run_is_refused(tmp_path):
     source, model = rejecting(a_source(rows=((2,),) * 20)[0], {0: 1}), Slow(TEXT)
-    with pytest.raises(DataError, match="none is allowed"):
+    with pytest.raises(DataError, match="max_bad_rows=0 allows no more"):
         write_scores(model, source, tmp_path / "out", ThreadsExecutor(2))
     assert 1 <= len(model.begun) == len(model.over) < 20
     assert list(tmp_path.iterdir()) == []

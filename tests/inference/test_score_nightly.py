@@ -136,7 +136,7 @@ def test_a_run_that_ended_before_its_list_was_written_adds_to_it(machine, folder
 def test_bad_files_among_many_are_left_out_whole_and_named(machine, folder, kind, out, monkeypatch):
     monkeypatch.setattr("dkernel.data.opening.chunk_limit", lambda *_: ROWS // 4)
     nightly = partial(dkernel.score, machine, "new", out, keep=KEPT)
-    too_many = r"(?s)2 of 5 files cannot be read, and 1 may be left out.*2\.parquet.*3\.parquet"
+    too_many = r"(?s)2 of 5 files cannot be read, and max_bad_files=1 allows no more.*2\.parquet.*3\.parquet"
     for i in (2, 3):
         spoil(kind, i)
     for allowed, words in ((0, r"new/[23]\.parquet"), (1, too_many)):
@@ -205,7 +205,11 @@ def test_a_bad_file_uses_up_what_is_allowed_in_its_first_night_alone(machine, fo
     assert len(os.listdir(folder / "new")) == 4 + 6 * 3
     for i in (20, 21, 22):
         spoil("empty", i)
-    words = "25 files cannot be read, and 13 may be left out" if kind == "empty" else "14 files .* and none is left"
+    words = (
+        "25 files cannot be read, and max_bad_files=13 allows no more"
+        if kind == "empty"
+        else "14 files .* and none is left"
+    )
     with pytest.raises(DataError, match=f"14 of {words}"):
         dkernel.score(machine, "new", "last", **nightly)
 

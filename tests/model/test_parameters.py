@@ -55,7 +55,7 @@ def test_a_recipe_has_the_parameters_and_defaults_of_the_table():
 def test_a_signature_has_the_defaults_of_the_table(machine):
     signature = inspect.signature(machine).parameters
     assert {name: p.default for name, p in signature.items()} == {name: DOCUMENTED[name].default for name in signature}
-    assert len(signature) == (30 if machine is KernelClassifier else 28)
+    assert len(signature) == (29 if machine is KernelClassifier else 27)
 
 
 @pytest.mark.parametrize("machine", MACHINES)

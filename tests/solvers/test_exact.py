@@ -59,6 +59,6 @@ def test_a_tiny_alpha_of_a_robust_loss():
 @pytest.mark.parametrize("loss", ["quantile(0.5)", "epsilon_insensitive(0)", "huber(0.001)"])
 def test_an_alpha_that_leaves_too_few_digits_is_told(loss):
     machine = KernelRegressor("gaussian", gamma=1.0, loss=loss, alpha=0.0, local="none")
-    with pytest.warns(ConvergenceWarning, match="was stopped after .*Give it a larger alpha"):
+    with pytest.warns(ConvergenceWarning, match="was not fully converged in .*Give it a larger alpha"):
         machine.fit(X, NUMBERS)
     assert "too few digits" in machine.chosen_["solver"]

@@ -44,7 +44,7 @@ def test_the_chosen_alpha_is_nearly_the_best_and_intervals_cover(case, noise, lo
     assert 0.87 <= covered <= (0.93 if noise else 1.0)
 
 
-@pytest.mark.filterwarnings("ignore:solver='lbfgs' was stopped after 100 passes")
+@pytest.mark.filterwarnings("ignore:solver='lbfgs' was not fully converged in 100")
 @pytest.mark.parametrize("noise", LEVELS[1:3])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("solver", ["normal", "pcg", "lbfgs", "psgd"])

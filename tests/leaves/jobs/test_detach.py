@@ -200,6 +200,7 @@ def test_a_command_is_run_again_after_exit_code_75(codes, cancelled, end, monkey
     monkeypatch.setattr(driver.subprocess, "Popen", Ended)
     monkeypatch.setattr(driver, "_PAUSE", 0.0)
     monkeypatch.setattr(driver, "_command", lambda *_: [])
+    monkeypatch.setattr("dkernel.streaming.execution.in_task.scheduler_of_task", lambda: ("tcp://none:1", {}))
     monkeypatch.setattr(driver, "_RETRIES", 2)
     assert driver.drive(job) == end
     assert left == [2, 1, 0][: len(codes)]
