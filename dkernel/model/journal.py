@@ -30,11 +30,11 @@ class State:
 
 
 class Journal:
-    """The journal of a run without a checkpoint: every stage is computed.
+    """The journal of a run without a checkpoint: every step is computed.
 
     Examples
     --------
-    >>> Journal().stage("survey", lambda: 3)
+    >>> Journal().step("survey", lambda: 3)
     3
     """
 
@@ -43,20 +43,20 @@ class Journal:
     resumed: str | None = None
     """Progress of the run before this one, in words; None without one."""
 
-    def stage(self, name: str, compute: Callable[[], T]) -> T:  # noqa: ARG002
-        """The result of a stage: the one that an earlier run kept, or else a computed one."""
+    def step(self, name: str, compute: Callable[[], T]) -> T:  # noqa: ARG002
+        """The result of a step: the one that an earlier run kept, or else a computed one."""
         return compute()
 
     def stored(self, name: str) -> Any:  # noqa: ARG002
-        """The value that an earlier run stored for a stage, or None."""
+        """The value that an earlier run stored for a step, or None."""
         return None
 
     def parts(self, name: str) -> list[Any]:  # noqa: ARG002
-        """The stored parts of an unfinished stage, in order."""
+        """The stored parts of an unfinished step, in order."""
         return []
 
     def add_part(self, name: str, value: Any) -> None:
-        """Store the next part of an unfinished stage."""
+        """Store the next part of an unfinished step."""
 
     def last_state(self, name: str, where: Callable[[Any], str]) -> Any:  # noqa: ARG002
         """The last stored state of a solver, or None; `where` describes it in words."""
@@ -77,7 +77,7 @@ class Journal:
         """Forget all but the result, as `finish` does: it may have been stopped on the way."""
 
     def within(self, name: str) -> "Journal":
-        """A part of this journal: its stages are those of `name` alone, and do not meet others of the same names."""
+        """A part of this journal: its steps are those of `name` alone, and do not meet others of the same names."""
         return JournalPart(self, name)
 
 
@@ -87,8 +87,8 @@ class JournalPart(Journal):
     def __init__(self, whole: Journal, name: str) -> None:
         self.whole, self.name, self.keeps, self.resumed = whole, name, whole.keeps, whole.resumed
 
-    def stage(self, name: str, compute: Callable[[], T]) -> T:
-        return self.whole.stage(f"{self.name}-{name}", compute)
+    def step(self, name: str, compute: Callable[[], T]) -> T:
+        return self.whole.step(f"{self.name}-{name}", compute)
 
     def stored(self, name: str) -> Any:
         return self.whole.stored(f"{self.name}-{name}")

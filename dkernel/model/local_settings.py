@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from dkernel.model.local.base import LocalMachine
 
-Stage = TypeVar("Stage", bound="LocalSettings")
+Settings = TypeVar("Settings", bound="LocalSettings")
 
 
 STAGES: dict[str, type["LocalSettings"]] = {}
@@ -65,10 +65,10 @@ def _indent(passage: str, line: re.Match[str]) -> str:
     return textwrap.indent(passage.format(*words) if words else passage, margin)
 
 
-def register_stage(word: str) -> Callable[[type[Stage]], type[Stage]]:
+def register_stage(word: str) -> Callable[[type[Settings]], type[Settings]]:
     """Decorate the settings of a local stage, a dataclass of parameters: enter the stage in STAGES."""
 
-    def enter(cls: type[Stage]) -> type[Stage]:
+    def enter(cls: type[Settings]) -> type[Settings]:
         cls.word, STAGES[word] = word, cls
         fill_docstring(cls, {PARAMETERS_SENTENCE: sections(cls.table())})
         return cls

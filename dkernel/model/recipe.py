@@ -17,7 +17,7 @@ from dkernel.features import by_landmarks
 from dkernel.kernels import Kernel, parse
 from dkernel.losses.loss import Loss
 from dkernel.losses.losses import parse_loss
-from dkernel.model.local_settings import STAGES, Stage, parse_settings, stage_names, stage_word
+from dkernel.model.local_settings import STAGES, Settings, parse_settings, stage_names, stage_word
 from dkernel.model.parameters import PARAMETERS, Parameters
 from dkernel.model.recipe_checks import GIVEN, LABELS, Label
 from dkernel.model.solver_table import SOLVERS
@@ -150,7 +150,7 @@ class Recipe(Parameters):
         """True if a local stage is asked for by its name."""
         return self.local_stage in STAGES
 
-    def settings(self, stage: type[Stage]) -> Stage:
+    def settings(self, stage: type[Settings]) -> Settings:
         """The settings of a local stage; those of another one are its defaults."""
         settings = parse_settings(self.local)
         return settings if isinstance(settings, stage) else stage()

@@ -102,7 +102,7 @@ class StateMachine(ABC, Generic[S, R]):
 class Solver(StateMachine[S, SolverResult]):
     """A solver of a fit; a new one is a file with a subclass, and a line in `dkernel.model.solver_table`."""
 
-    stage: ClassVar[str]
+    phase: ClassVar[str]
     """Name of its states in a checkpoint."""
 
     def __init__(self, problem: FitProblem) -> None:
@@ -144,11 +144,11 @@ class Solver(StateMachine[S, SolverResult]):
         return self.problem.losses(self._holdout, v, name)
 
     def load(self, journal: Journal) -> S | None:
-        state: S | None = journal.last_state(self.stage, self.where)
+        state: S | None = journal.last_state(self.phase, self.where)
         return state
 
     def save(self, journal: Journal, state: S) -> None:
-        journal.save_state(self.stage, state)
+        journal.save_state(self.phase, state)
 
     def show(self, name: str, rows: Callable[[], int], key: str = "", **more: Any) -> None:
         """Show a phase once for all readings in a row that have the same name and key."""
@@ -158,7 +158,7 @@ class Solver(StateMachine[S, SolverResult]):
 
     def where(self, state: S) -> str:
         """The state in words, for a run that continues from it."""
-        return f"step {state.steps} of {self.stage}"
+        return f"step {state.steps} of {self.phase}"
 
     @classmethod
     def readings(cls, sizes: Sizes) -> int:

@@ -112,7 +112,7 @@ def _ranks(values: NDArray[Any]) -> NDArray[np.int64]:
 class Exact(Solver[OneStepState]):
     """The optimum on all rows, in memory and deduplicated; their order does not matter."""
 
-    stage = "exact"
+    phase = "exact"
 
     @classmethod
     def readings(cls, sizes: Sizes) -> int:  # noqa: ARG003
@@ -176,7 +176,7 @@ class Exact(Solver[OneStepState]):
             "converged": found.moved <= EXACT_TOLERANCE,
         }
         left_out = search.left_out.get(alpha)
-        return SolverResult(v, alpha, 1.0, self.stage, history, judged, {"exact": facts}, tried=path, left_out=left_out)
+        return SolverResult(v, alpha, 1.0, self.phase, history, judged, {"exact": facts}, tried=path, left_out=left_out)
 
 
 @dataclass(eq=False)

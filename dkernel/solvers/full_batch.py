@@ -49,7 +49,7 @@ class FullBatch(Solver[FullBatchState]):
     limit : readings at most
     """
 
-    stage = "batch"
+    phase = "batch"
     kind: type[Batch]
 
     def __init__(self, problem: FitProblem) -> None:
@@ -75,13 +75,13 @@ class FullBatch(Solver[FullBatchState]):
     def plan(self, state: FullBatchState) -> Callable[[], Any] | None:
         if self._is_over(state):
             done = state.holdout is not None
-            return None if done else partial(self.judge, state.state.v, f"{self.stage}-judge")
+            return None if done else partial(self.judge, state.state.v, f"{self.phase}-judge")
         self._show(state)
         points = self.machine.candidates(state.state)
         coefficients: Any = expand_coefficients(self.problem.coordinates, points)
         if self.statistic.exact:
             coefficients = self.problem.coordinates.expand(points[:-1]), points[-1]
-        return partial(self.reduce_all, self.statistic, coefficients, f"{self.stage}-{state.state.passes}")
+        return partial(self.reduce_all, self.statistic, coefficients, f"{self.phase}-{state.state.passes}")
 
     def _is_over(self, state: FullBatchState) -> bool:
         return state.ended or self.machine.is_over(state.state) or state.state.passes >= self.limit
@@ -135,7 +135,7 @@ class Polish(FullBatch):
     before : result of the passes
     """
 
-    stage = "polish"
+    phase = "polish"
 
     def __init__(self, problem: FitProblem, before: SolverResult) -> None:
         self.before, self.kind = before, batch_solver(problem.objective.loss)

@@ -59,7 +59,7 @@ class PassState(State):
 class PSGDSolver(Solver[PassState]):
     """The passes of one fit."""
 
-    stage = "rounds"
+    phase = "rounds"
 
     def __init__(self, problem: FitProblem) -> None:
         super().__init__(problem)

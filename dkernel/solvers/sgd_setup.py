@@ -33,7 +33,7 @@ def _on_client(sampled: Sampled, small: bool = False) -> Sampled:
     return replace(sampled, run=replace(sampled.run, executor=executor))
 
 
-def load_or_prepare(sampled: SampledObjective, journal: Journal, stage: str, compute: Callable[[], Setup]) -> Setup:
+def load_or_prepare(sampled: SampledObjective, journal: Journal, step: str, compute: Callable[[], Setup]) -> Setup:
     """Return the result of `compute`, from the journal if it is there."""
 
     def parts() -> dict[str, Any]:
@@ -41,7 +41,7 @@ def load_or_prepare(sampled: SampledObjective, journal: Journal, stage: str, com
         solver = {name: getattr(setup.solver, name) for name in ("preconditioners", "alphas", "outputs", "shares")}
         return {f.name: getattr(setup, f.name) for f in fields(setup)} | {"solver": solver}
 
-    stored = journal.stage(stage, parts)
+    stored = journal.step(step, parts)
     # Metric and loss are made again.
     solver = PSGD(metric=sampled.coordinates.metric, loss=sampled.objective.loss, **stored["solver"])
     return Setup(**{**stored, "solver": solver})

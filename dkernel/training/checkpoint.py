@@ -1,7 +1,7 @@
 """Checkpoints: a folder or a URL stores the progress of a fit, which continues from it to the same bytes.
 
     survey-part-3                                   the fourth sixteenth of a survey that is not finished
-    survey, choose, landmarks, prepare              the results of stages, each written once
+    survey, choose, landmarks, prepare              the results of steps, each written once
     rounds-00000012                                 the state of a solver after 12 steps, every K rounds of a pass
                                                     or after each reading of all rows; the last two are kept
     result                                          the result of a finished fit; all other files are removed
@@ -169,10 +169,10 @@ class FolderJournal(Journal):
         if not files and checkpoint.resume:
             progress.message(f"checkpoint: nothing in {self.store.where} yet, starting from scratch")
 
-    def stage(self, name: str, compute: Callable[[], T]) -> T:
+    def step(self, name: str, compute: Callable[[], T]) -> T:
         stored: T | None = self.stored(name)
         if stored is not None:
-            self.resumed = f"the end of the stage {name!r}"
+            self.resumed = f"the end of the step {name!r}"
             return stored
         result = compute()
         self._write(name, result)
@@ -206,7 +206,7 @@ class FolderJournal(Journal):
         self._remove(_part(name, "*"), but=[_part(name, number) for number in range(len(parts))])
         self._parts[name] = len(parts)
         if parts:
-            self.resumed = f"the middle of the stage {name!r}"
+            self.resumed = f"the middle of the step {name!r}"
         return parts
 
     def add_part(self, name: str, value: Any) -> None:

@@ -106,7 +106,7 @@ def read_survey(ask: Ask, run: FitRun, reader: BlockReader) -> SurveyResult:
         pieces, key = cut_pieces(ask.units), f"{run.key}-survey"
         return reader.fold(statistic, pieces, key, run.progress, journal=run.journal, name="survey")
 
-    survey: SurveyResult = run.journal.stage("survey", read)
+    survey: SurveyResult = run.journal.step("survey", read)
     check_digits(ask.source, survey)
     return survey
 
@@ -186,7 +186,7 @@ def _describe_rows(fit: Fit, sizes: Sizes) -> str:
 
 
 def choose_model(
-    fit: Fit, ways: Sequence[Way] = (), stage: str = "choose", tried: Sequence[Way] = (), reached: float = inf
+    fit: Fit, ways: Sequence[Way] = (), step: str = "choose", tried: Sequence[Way] = (), reached: float = inf
 ) -> SelectedModel:
     """Choose kernel, scaling, metric and the best of several ways on the sample, as far as they are open.
 
@@ -213,14 +213,14 @@ def choose_model(
             None if drawing is None or is_complete(drawing.features) else drawing,
             choice_flops(recipe, fit.ask.plan.flops),
             run.executor,
-            f"{run.key}-{stage}",
+            f"{run.key}-{step}",
             run.progress.advance,
         )
         race = _make_race(fit, judge, rows, ways, tuple(tried), reached) if len(ways) > 1 else None
         search = Search(space, judge, space.candidates(), race=race, joint_loss=_joint_loss(fit))
         return select_model(search, ways)
 
-    chosen = run.journal.stage(stage, select)
+    chosen = run.journal.step(step, select)
     few = chosen.scaling.apply(rows.X[:CHECKED_ROWS], recipe.dtype)
     check_products(chosen.kernel, few, source.columns, fit.solver.in_memory)
     return chosen
@@ -291,7 +291,7 @@ def _make_map(fit: Fit, chosen: SelectedModel, sizes: Sizes) -> tuple[FeatureMap
         Z, sample = choose()
     else:
         run.progress.phase("choose landmarks")
-        Z, sample = run.journal.stage("landmarks", choose)
+        Z, sample = run.journal.step("landmarks", choose)
     return NystromMap(kernel, Z), replace(split, sample=sample)
 
 

@@ -36,7 +36,7 @@ class DescentState(State):
 class Descent(Solver[DescentState]):
     """Gradient descent with a step of 1."""
 
-    stage = "descent"
+    phase = "descent"
 
     def start(self):
         return DescentState(np.zeros((self.problem.coordinates.n + 1, 1)))
@@ -114,4 +114,4 @@ def test_a_callback_ends_a_solver_that_goes_to_the_optimum(solver):
 
 def test_every_solver_of_the_catalogue_is_there():
     assert SOLVER_CLASSES.keys() | LEAF_OF_SOLVER.keys() == solver_table.SOLVERS.keys()
-    assert all(solver_class(word).stage for word in solver_table.SOLVERS)
+    assert all(solver_class(word).phase for word in solver_table.SOLVERS)

@@ -120,7 +120,7 @@ def test_a_fit_stopped_in_a_stage_goes_on_to_the_bytes_of_threads(tmp_path, word
         fit(tmp_path / "kept", callback=stop_at(**{word: number}), **options)
     assert list((tmp_path / "scratch").glob("*")) == []  # the file of the rows has no name
     found = fit(tmp_path / "kept", **options)
-    assert found.resumed == f"the middle of the stage '{recipe.local_stage}'"
+    assert found.resumed == f"the middle of the step '{recipe.local_stage}'"
     whole = fit(None, ThreadsExecutor(3), recipe=recipe)
     assert digest(found, tmp_path) == digest(whole, tmp_path)
     assert [line for line in found.history if "parts" in line] == [line for line in whole.history if "parts" in line]

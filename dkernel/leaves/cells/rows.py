@@ -85,7 +85,7 @@ class SortedRows:
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """The number of rows of each cell; a checkpoint keeps it."""
-        sizes: NDArray[np.int64] = self._residual.run.journal.stage("cells-rows", self.sort)
+        sizes: NDArray[np.int64] = self._residual.run.journal.step("cells-rows", self.sort)
         return sizes
 
     def sort(self) -> NDArray[np.int64]:

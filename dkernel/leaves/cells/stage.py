@@ -159,7 +159,7 @@ class CellStage(Stage):
             Y = residual.objective.targets.of(residual.sampled.y[:learned])
             return learn_root_of_cells(sample[:learned], Y, usable_cores(), MOST_METRIC_COLUMNS)
 
-        root = journal.stage("cells-metric", learn)
+        root = journal.step("cells-metric", learn)
         tree, numbers = grow_partitions(
             sample,
             root,
@@ -180,7 +180,7 @@ class CellStage(Stage):
                 residual.run.progress.phase("choose width and ridge of cells")
                 return _choose(residual, fitter, rows, setting, recipe.effort)
 
-            settings = cell_settings(journal.stage("cells-settings", choose))
+            settings = cell_settings(journal.step("cells-settings", choose))
             machine, history = fit_cells(residual, fitter, rows, settings)
         return _judge(residual, machine, history, settings)
 

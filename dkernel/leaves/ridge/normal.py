@@ -156,7 +156,7 @@ def _folds(columns: int) -> int:
 class NormalEquations(Solver[OneStepState]):
     """The ridge regression of the alpha with the smallest error on rows left out: k-fold, or generalized."""
 
-    stage = "normal"
+    phase = "normal"
 
     def __init__(self, problem: FitProblem) -> None:
         super().__init__(problem)
@@ -193,7 +193,7 @@ class NormalEquations(Solver[OneStepState]):
             self.problem.run.progress.phase("normal equations")
             result = self._solve_path(sums)
             return replace(state, result=result, history=tuple(result.history), steps=1)
-        figures, lines = best_of_alphas(self.problem.objective.targets, [result.alpha], sums, self.stage)
+        figures, lines = best_of_alphas(self.problem.objective.targets, [result.alpha], sums, self.phase)
         judged = replace(result, holdout=figures, history=[*result.history, *lines])
         return replace(state, result=judged, history=tuple(judged.history), steps=2)
 
@@ -234,7 +234,7 @@ class NormalEquations(Solver[OneStepState]):
         line = {"pass": 1, "round": 1, "rows": 0, "loss": 0.5 * float(ridge.error(alpha).sum())}
         tried = {f"{each:g}": error for each, error in zip(self.alphas, errors, strict=True)}
         facts = {"ridge": figures}
-        return SolverResult(ridge.coefficients(alpha), alpha, 1.0, self.stage, [line], {}, facts, variance, tried)
+        return SolverResult(ridge.coefficients(alpha), alpha, 1.0, self.phase, [line], {}, facts, variance, tried)
 
 
 def _variance(ridge: Ridge, alpha: float) -> dict[str, Any]:

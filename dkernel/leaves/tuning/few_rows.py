@@ -60,7 +60,7 @@ class FewRowsSearch(ParameterSearch):
                 break
             self.progress.phase(f"candidate {number + 1}/{total}")
             begin = self.clock()
-            lines[number] = self.journal.stage(f"candidate-{number}", partial(self._judge, candidate))
+            lines[number] = self.journal.step(f"candidate-{number}", partial(self._judge, candidate))
             spent = self.clock() - begin
         return self._result(lines, SEARCH_PASSES * len(lines) / total)
 

@@ -246,7 +246,7 @@ class HalvingSearch(ParameterSearch):
         name = "choice-" + hashlib.sha256(name.encode()).hexdigest()[:12]
         fit = learn_labels(self.asks[candidate.of_map], self._make_run(self.key), base.survey, base.reader)
         fit = replace(fit, recipe=fit.recipe.replace(loss=parse_loss(fit.recipe.loss).text))
-        return self._choose_once(candidate, name, lambda: choose_model(fit, stage=name))
+        return self._choose_once(candidate, name, lambda: choose_model(fit, step=name))
 
     def _make_map(self, i: int, of_map: tuple[Any, ...], mine: Sequence[int], base: Fit) -> RacedMap:
         chosen, full = self.chosen[of_map], self.asks[of_map]
@@ -291,7 +291,7 @@ class HalvingSearch(ParameterSearch):
             rows = sum(piece.n for turn in turns for piece in turn)
             self.progress.phase(f"rung {rung + 1}", rows, candidates=len(alive), maps=len(maps))
             begin = self.clock()
-            after = self.journal.stage(
+            after = self.journal.step(
                 f"rung-{rung}", partial(self._rung, maps, turns, reader, done, length, rounds[done + len(turns) :][:1])
             )
             spent = self.clock() - begin

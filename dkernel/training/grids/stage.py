@@ -184,7 +184,7 @@ class GridStage(Stage):
         n_grids = limit_grids(recipe, sizes, outputs)
         if residual.judges:
             residual.run.progress.phase("search the settings of grids")
-            gamma, odds, scores = residual.run.journal.stage(
+            gamma, odds, scores = residual.run.journal.step(
                 "grids-settings", lambda: _search(residual, inputs, settings, n_grids, setting)
             )
             settings = GridSettings(gamma, odds, settings.ridge)
