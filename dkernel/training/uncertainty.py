@@ -199,7 +199,8 @@ def _score_conformity(model: Model, out: LeftOut, targets: Targets) -> tuple[Con
 
 
 def absolute_errors(S: NDArray[np.floating], y: Any) -> F64:
-    """Return |y - s| and the rounding of s in float32, for each target (n, targets)."""
+    """Return |y - s|, and where it is not 0 the rounding of s in float32, for each target (n, targets)."""
     Y = np.asarray(y, np.float64)
     half_unit = float(np.finfo(np.float32).eps) / 2
-    return np.asarray(np.abs((Y[:, None] if Y.ndim == 1 else Y) - S) + half_unit * np.abs(S))
+    errors = np.abs((Y[:, None] if Y.ndim == 1 else Y) - S)
+    return np.asarray(errors + half_unit * np.abs(S) * (errors > 0))

@@ -104,7 +104,7 @@ SELECTORS = {
 @pytest.mark.parametrize(
     ("settings", "y"),
     [
-        ({"kernel": "linear"}, WIDE[:, 3] + WIDE[:, 4]),
+        ({"kernel": "linear"}, WIDE[:, 3] + WIDE[:, 4] + np.random.default_rng(1).normal(scale=0.5, size=200)),
         (GAUSSIAN, PRODUCT),
         (GAUSSIAN | {"n_components": 100, "solver": "psgd", "holdout": 0.2}, PRODUCT),
     ],

@@ -66,7 +66,7 @@ def test_refusals(validation, message):
 def test_the_best_of_the_passes_is_the_model():
     X, y = ball(1500)
     y ^= np.random.default_rng(0).random(1500) < 0.3  # noise, which many passes learn by heart
-    settings = SMALL | {"n_components": 400, "alpha": 1e-9, "loss": "logistic"}
+    settings = SMALL | {"n_components": 400, "alpha": 1e-9, "gamma": 3.0, "loss": "logistic"}
     machine = KernelClassifier(**settings, passes=5).fit(*lazily(X, y), eval_set=OTHERS)
     losses = [line["loss"] for line in machine.history_ if "holdout" in line and line["holdout"] != "start"]
     assert machine.model_.facts["holdout"]["loss"] == min(losses)
