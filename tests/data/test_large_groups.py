@@ -114,3 +114,22 @@ def test_nanoseconds_of_int96_are_looked_at_in_each_share(tmp_path):
     read[0](scheduler="sync")
     with pytest.raises(DataError, match="'t' has INT96 timestamps with nanoseconds"):
         read[-1](scheduler="sync")
+
+
+def test_a_footer_is_decoded_once_for_all_parts_of_a_file(table, tmp_path, monkeypatch):
+    decoded = []
+
+    class Counted(pq.ParquetFile):
+        def __init__(self, source, *, metadata, **how):
+            decoded.append(metadata is None)
+            super().__init__(source, metadata=metadata, **how)
+
+    monkeypatch.setattr(parquet.pq, "ParquetFile", Counted)
+    path = tmp_path / "many.parquet"
+    pq.write_table(table, path, row_group_size=SHARE)
+    first = all_of(open_source(path, **GOOD))
+    assert len(decoded) > 20
+    assert sum(decoded) == 1
+    pq.write_table(table[::-1], path, row_group_size=SHARE)  # under the same name
+    assert all_of(open_source(path, **GOOD)) != first
+    assert sum(decoded) == 2

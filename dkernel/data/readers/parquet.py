@@ -37,6 +37,7 @@ _LARGE_ROWS, _LARGE_BYTES = 2**20, 2**28
 _SHARE_ROWS, _SHARE_BYTES = 2**18, 2**26  # a share and its block take some 100 MiB of a worker
 _BATCHES = 4  # of a share, which is in memory once, and a fourth of it beside it
 _COLUMN_BUFFER, _REMOTE_BUFFER = 2**18, 2**22  # bytes of a column that are read at a time
+_footer: dict[str, pq.FileMetaData] = {}  # of the file opened last: decoding that of 5,000 row groups takes .09 s
 
 
 def read_schema(files: Sequence[File], _: ReadOptions) -> list[FileSchema]:
@@ -123,16 +124,21 @@ def _open(file: File, unit: str = "us", whole: bool = True) -> Iterator[pq.Parqu
     INT96 timestamps are in this unit: nanoseconds hold the years 1677 to 2262 only.
     """
     here = file.copy if os.path.exists(file.copy) else file.path if file.local else ""
+    key = file.key("footer", here)
     with explain_damage(file.name, "the file is truncated, damaged or no Parquet"), ExitStack() as stack:
         # A local name may be any bytes, and Arrow alone takes UTF-8 only.
         stream = pa.OSFile(os.fsencode(here)) if here else file.open() if whole else file.open(cache_type="none")
         opened = pq.ParquetFile(
             stack.enter_context(stream),
+            metadata=_footer.get(key),
             buffer_size=_COLUMN_BUFFER if here else _REMOTE_BUFFER,
             pre_buffer=whole and not here,
             coerce_int96_timestamp_unit=unit,
             page_checksum_verification=True,
         )
+        if file.stamp and key not in _footer:  # without a stamp another file may have this name next time
+            _footer.clear()
+            _footer[key] = opened.metadata
         yield stack.enter_context(opened)
 
 
