@@ -7,6 +7,7 @@ from typing import Any
 
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError, RecipeError
+from dkernel.features.base import MOST_DENSE
 from dkernel.model.recipe import Recipe
 from dkernel.numerics.resource_limits import format_bytes, format_limit
 from dkernel.solvers.budget import CORES
@@ -136,13 +137,28 @@ class Plan:
         return count_enough_slots(self.costs, self.sizes.rounds, self._read_seconds)
 
     @property
+    def all_seconds(self) -> float:
+        """Predicted core seconds, with those of the steps of a command after the fit."""
+        costs = [*self.costs.values(), *self.after]
+        return core_seconds(costs) + sum(cost.more_seconds for cost in costs) + self._read_seconds
+
+    def without_squares(self) -> "Plan | None":
+        """Return the plan of the fewest components of which no squares are made, if it needs less time and memory."""
+        least = MOST_DENSE + 2  # even: sine and cosine come in pairs
+        if not isinstance(self.recipe.n_components, int) or self.sizes.components >= least or self.sizes.n <= least:
+            return None
+        recipe = self.recipe.replace(n_components=least)
+        found = Plan.of(self.source, recipe, self.machine, self.outputs, self.after)
+        return found if found.all_seconds < self.all_seconds and found.here_bytes < self.here_bytes else None
+
+    @property
     def _read_seconds(self) -> float:
         copy = bool(self.source.large_groups)
         return (copy + (1 if self.keeps_rows else self.readings)) * reading_seconds(self.source)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as JSON: the figures of `format_plan`, and a few more."""
-        sizes, costs = self.sizes, [*self.costs.values(), *self.after]
+        sizes, wide = self.sizes, self.without_squares()
         return {
             "n": sizes.n,
             "p": self.source.n_in,
@@ -159,7 +175,7 @@ class Plan:
             "stage_flops": {name: cost.flops for name, cost in self.costs.items()},
             "checkpoint_bytes": self.checkpoint_bytes,
             "scratch_bytes": self.scratch_bytes,
-            "core_seconds": round(core_seconds(costs) + sum(c.more_seconds for c in costs) + self._read_seconds, 1),
+            "core_seconds": round(self.all_seconds, 1),
             "most_seconds": self.most_seconds,
             "local": list(self.local),
             "untried": dict(self.untried),
@@ -169,6 +185,7 @@ class Plan:
             "model_bytes": self.model_bytes,
             "slots": self.used.slots,
             "enough_slots": self.enough_slots,
+            "cheaper": wide and wide.as_dict(),
         }
 
     def refusal(self) -> str | None:
@@ -251,8 +268,17 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
         *([("row groups", plan["row_groups"])] if plan.get("row_groups") else []),
         ("memory", f"{worker}, {format_bytes(plan['client_bytes'])} client"),
         ("time", f"about {seconds:,} core seconds{on}; more than {enough:,} thread{'s' * (enough > 1)} do not help"),
+        *([("cheaper", _cheaper(cheaper))] if (cheaper := plan.get("cheaper")) else []),
         ("disk", f"{checkpoint} with --checkpoint, {scratch} of scratch"),
     ]
+
+
+def _cheaper(plan: Mapping[str, Any]) -> str:
+    """Describe a plan of more components, which a sketch makes cheaper than the squares of fewer."""
+    return (
+        f"{plan['components']:,} components, of which a sketch is made in place of square matrices: "
+        f"about {round(plan['core_seconds']):,} core seconds, {format_bytes(plan['client_bytes'])} client"
+    )
 
 
 def _readings(plan: Mapping[str, Any]) -> str:

@@ -93,6 +93,22 @@ def test_a_high_effort_may_take_more_memory():
     assert Plan.of(rows_of(10**8), Recipe(solver="psgd", effort="high"), apart(None)).sizes.components == 16_384
 
 
+@pytest.mark.parametrize("features", ["auto", "nystrom", "fourier"])
+@pytest.mark.parametrize(("columns", "said"), [(2000, False), (16_000, True), (20_000, True), (30_000, False)])
+def test_a_plan_of_squares_says_where_more_components_are_cheaper(features, columns, said):
+    source, recipe = rows_of(200_000), Recipe(features=features, solver="psgd", n_components=columns)
+    found = Plan.of(source, recipe, HERE)
+    assert (found.without_squares() is not None) == said
+    lines = dict(format_plan(found.as_dict()))
+    assert ("cheaper" in lines) == said
+    if said:
+        other = Plan.of(source, recipe.replace(n_components=20_002), HERE).as_dict()
+        figures = f"about {other['core_seconds']:.0f} core seconds, {other['client_bytes'] / 2**20:,.0f} MiB client"
+        assert lines["cheaper"].startswith("20,002 components, ")
+        assert lines["cheaper"].endswith(figures)
+        assert 10 * other["core_seconds"] < found.as_dict()["core_seconds"]
+
+
 def readings(source, limit=GIB, **given):
     return dict(format_plan(Plan.of(source, Recipe(**given), apart(limit)).as_dict()))["readings"]
 
