@@ -1,8 +1,13 @@
-"""Print how an ONNX graph of a model agrees with the model, and how long one row takes: one_row.py MODEL DATA."""
+"""Print how an ONNX graph of a model agrees with the model, and how long one row takes, in Python and in LightGBM too.
+
+python scripts/one_row.py MODEL DATA
+"""
 
 import sys
+from collections.abc import Callable
 from time import perf_counter
 
+import lightgbm
 import numpy as np
 import onnxruntime
 import pandas as pd
@@ -28,6 +33,22 @@ def inputs(model, frame: pd.DataFrame) -> dict[str, np.ndarray]:
     return found
 
 
+def milliseconds(call: Callable[[int], object], rows: int) -> str:
+    """The least and the median time of a call for one row."""
+    times = []
+    for i in range(min(ROWS, rows)):
+        begin = perf_counter()
+        call(i)
+        times.append(1e3 * (perf_counter() - begin))
+    return f"{min(times):.3f} ms (median {np.median(times):.3f} of {len(times)})"
+
+
+def grow_trees(X: np.ndarray, answers: np.ndarray, regression: bool) -> lightgbm.LGBMModel:
+    """Trees of the usual size that answer as the model does."""
+    kind = lightgbm.LGBMRegressor if regression else lightgbm.LGBMClassifier
+    return kind(n_estimators=300, num_leaves=63, n_jobs=1, verbose=-1).fit(X, answers)
+
+
 def main(path: str, data: str) -> None:
     """Compare and time."""
     estimator = dkernel.load(path)
@@ -41,18 +62,24 @@ def main(path: str, data: str) -> None:
     scores = session.run(["score"], given)[0]
     answer = estimator.predict if model.classes is None else estimator.decision_function
     own = np.asarray(answer(frame[list(model.columns)])).reshape(scores.shape)
-    times = []
-    for i in range(min(ROWS, len(frame))):
-        row = {name: values[i : i + 1] for name, values in given.items()}
-        begin = perf_counter()
-        session.run(None, row)
-        times.append(perf_counter() - begin)
     local = "no local stage" if model.local is None else model.local.kind
     off = np.abs(scores - own).max() / np.abs(own).max()
     print(
         f"{path}: {local}, {len(graph):,} bytes; off by {off:.2g} of the largest score (rounding {model.rounding:.2g})"
     )
-    print(f"one row: {1e3 * np.median(times):.2f} ms (median of {len(times)})")
+    rows = frame[list(model.columns)]
+    print(
+        "one row, graph:", milliseconds(lambda i: session.run(None, {n: v[i : i + 1] for n, v in given.items()}), ROWS)
+    )
+    print("Python, of a frame:", milliseconds(lambda i: estimator.predict(rows[i : i + 1]), len(rows)))
+    numbers = rows.select_dtypes("number").to_numpy(np.float32)
+    if numbers.shape[1] == len(model.columns):
+        by_array = dkernel.load(path)
+        del by_array.feature_names_in_  # scikit-learn warns of arrays where it has names
+        print("Python, of an array:", milliseconds(lambda i: by_array.predict(numbers[i : i + 1]), len(rows)))
+    trees = grow_trees(numbers, estimator.predict(rows), model.classes is None)
+    print("LightGBM, of an array:", milliseconds(lambda i: trees.predict(numbers[i : i + 1]), len(rows)))
+    print("its booster:", milliseconds(lambda i: trees.booster_.predict(numbers[i : i + 1]), len(rows)))
 
 
 if __name__ == "__main__":
