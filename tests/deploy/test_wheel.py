@@ -9,17 +9,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+BROUGHT = "dkernel/numerics/brought/a.loop.o"
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel of the sources that git knows, made from their sdist."""
+    """The wheel of the sources that git knows, with a compiled loop that was brought, made from their sdist."""
     place = tmp_path_factory.mktemp("wheel")
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.split(b"\0")
     for name in filter(None, map(os.fsdecode, files)):
         if name.startswith(("dkernel/", "pyproject.toml", "README.md", "LICENSE")) and (ROOT / name).is_file():
             (place / "source" / name).parent.mkdir(parents=True, exist_ok=True)
             (place / "source" / name).write_bytes((ROOT / name).read_bytes())
+    (place / "source" / BROUGHT).parent.mkdir()
+    (place / "source" / BROUGHT).write_bytes(b"of `python -m dkernel.numerics.bring`")
     command = [sys.executable, "-m", "build", "--outdir", str(place / "dist"), str(place / "source")]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
     assert len(list((place / "dist").glob("*.tar.gz"))) == 1
@@ -33,7 +36,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(wheel):
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "dkernel").rglob("*.py")}
     assert {name for name in names if name.endswith(".py")} == modules
     others = {name for name in names if not name.endswith(".py") and ".dist-info/" not in name}
-    assert others == {"dkernel/py.typed", "dkernel/CHANGES.md"}
+    assert others == {"dkernel/py.typed", "dkernel/CHANGES.md", BROUGHT}
 
 
 @pytest.mark.slow
