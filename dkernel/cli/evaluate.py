@@ -90,8 +90,11 @@ def _evaluate(values: Mapping[str, Any], connection: Mapping[str, Any], record: 
             figures["rejected"] = rejected
         uses_rows = values["report"] or values["importance"]
         drawn = read_sample(source, executor, MOST_HOLDOUT) if uses_rows else None
-        if values["importance"]:
-            figures["importance"] = _importance(model, drawn)
+        if drawn and values["importance"]:
+            from dkernel.inference.importance import importances
+
+            model.layout.require_numbers("--importance", "Leave it out.")
+            figures["importance"] = importances([(model, drawn)])
     record.note(input_fingerprint=source.fingerprint, rows_out=0, **note_rejected(source))
     record.note(figures=figures)
     if values["report"]:
@@ -100,51 +103,49 @@ def _evaluate(values: Mapping[str, Any], connection: Mapping[str, Any], record: 
     return figures
 
 
-def _importance(model: Any, rows: Any) -> dict[str, dict[str, float]]:
-    """Column -> what its shuffles cost, their mean and deviation, the largest first."""
-    from dkernel.inference.importance import importances
-
-    model.layout.require_numbers("--importance", "Leave it out.")
-    figures = importances(model, rows)
-    order = sorted(figures, key=lambda name: (-figures[name][0], name))
-    return {name: dict(zip(("mean", "deviation"), figures[name], strict=True)) for name in order}
-
-
 def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
     from dkernel.data.encoding.unseen import describe_counts
+    from dkernel.model.wording import format_of_rows, format_share, format_with_error
 
+    n = figures["n"]
     for name, value in figures.items():
         if name == "per_class":
             yield from _table(value)
         elif name == "filled":
             yield from describe_counts(value)
         elif name == "training":
-            said = ", ".join(f"{figure} {_text(part)}" for figure, part in value.items() if figure != "rows")
-            yield f"{'in training':<17} {said} on {value['rows']:,} rows left out"
+            rows = value["rows"]
+            said = ", ".join(f"{each} {_text(value[each], each, rows)}" for each in value if each != "rows")
+            yield f"{'in training':<17} {said} on {rows:,} rows left out"
         elif name == "far":
-            there = f" (error there: {100 * value['error']:.3g} %)" if "error" in value else ""
-            there = f" (rmse there: {_text(value['rmse'])})" if "rmse" in value else there
-            yield f"{name:<17} {100 * value['share']:.3g} % of the rows are unlike any row of the training{there}"
+            share, rows = value["share"], value["rows"]
+            known = [(figure, value[figure]) for figure in ("error", "rmse") if figure in value]
+            there = "".join(f" ({each} there: {format_of_rows(each, of, rows * share)})" for each, of in known)
+            yield f"{name:<17} {format_share(share, rows)} of the rows are unlike any row of the training{there}"
         elif name == "importance":
-            for i, (column, lost) in enumerate(value.items()):
-                yield f"{'' if i else name:<17} {column}: {lost['mean']:.3g} ± {lost['deviation']:.1g}"
+            what = "accuracy" if "accuracy" in figures else "r2"
+            yield f"{name:<17} what it costs of the {what} to shuffle a column, on {value['rows']:,} rows"
+            for column, lost in value["columns"].items():
+                yield f"{'':<17} {column}: {format_with_error(lost['mean'], lost['deviation'])}"
         elif name in ("interval", "set"):
-            covered, asked = 100 * value["covered"], 100 * value["coverage"]
-            size = f"{_text(value['width'])} wide" if name == "interval" else f"{_text(value['size'])} classes named"
-            yield f"{name:<17} holds the label in {covered:.3g} % of the rows ({asked:.3g} % asked), {size} on average"
+            covered, asked = format_share(value["covered"], n), f"{100 * value['coverage']:g} % asked"
+            what, words = ("width", "wide") if name == "interval" else ("size", "classes")
+            size = f"{_text(value[what], what, n)} {words}"
+            yield f"{name:<17} holds the label in {covered} of the rows ({asked}), {size} on average"
         elif value is not None and name != "drifted":  # which a warning has
-            yield f"{name:<17} {_text(value)}"
+            yield f"{name:<17} {_text(value, name, n)}"
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     cells = [["class", "n", "precision", "recall"]]
-    cells += [[repr(row["label"]), *(_text(row[name]) for name in cells[0][1:])] for row in rows]
+    cells += [[repr(row["label"]), *(_text(row[name], name, row["n"]) for name in cells[0][1:])] for row in rows]
     yield from align_columns(cells, right=True)
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, name: str, n: int) -> str:
+    """A figure of n rows."""
     if value is None:
         return "-"
-    from dkernel.model.wording import format_number
+    from dkernel.model.wording import format_of_rows
 
-    return format_number(value) if isinstance(value, float) else f"{value:,}"
+    return format_of_rows(name, value, n) if isinstance(value, float) else f"{value:,}"

@@ -250,8 +250,8 @@ class KernelMachine(LinearCoefficients, BlockLearner, NamedParameters):
                     "feature_importances_ is of dense rows that this fit left out, and there are none here. Use "
                     "sklearn.inspection.permutation_importance, or dkernel evaluate --importance, with other rows."
                 )
-            lost = [[mean for mean, _ in importances(model, rows).values()] for model, rows, _ in left_out]
-            self._importances = np.mean(lost, axis=0)
+            lost = importances([(model, rows) for model, rows, _ in left_out])["columns"]
+            self._importances = np.array([lost[name]["mean"] for name in self.model_.places])
         return self._importances
 
     def _warn_of_constants(self) -> None:

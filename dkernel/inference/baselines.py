@@ -27,6 +27,7 @@ from dkernel.losses.metrics import (
     area_under_curve,
     average_precision,
     class_of_scores,
+    error_of_share,
     paired_difference,
 )
 from dkernel.model.model import Model
@@ -180,18 +181,6 @@ class _JudgedRows:
             return {"gain": gain, "gain_error": error}
         total = sum(np.sqrt(np.average(each, weights=self.weight)) for each in (one, two)) or 1.0
         return {"gain": gain / total, "gain_error": error / total}  # of roots: a - b = (a^2 - b^2) / (a + b)
-
-
-def error_of_share(share: float, n: float) -> float:
-    """The standard error of a share of n rows, by Agresti and Coull: above 0 where all rows are alike too.
-
-    Examples
-    --------
-    >>> round(error_of_share(0.0, 20), 2), round(error_of_share(0.5, 96), 2)
-    (0.06, 0.05)
-    """
-    near = (share * n + 2) / (n + 4)
-    return float(np.sqrt(near * (1 - near) / (n + 4)))
 
 
 def _how_sure(model: Model, rows: _JudgedRows, S: F64) -> dict[str, float]:

@@ -11,11 +11,12 @@ import numpy as np
 from dkernel.errors import escape_controls
 from dkernel.inference.baselines import baselines
 from dkernel.inference.drift import WARNED_COLUMNS, describe, find_drift, measure_moments
+from dkernel.losses.metrics import usual_error
 from dkernel.losses.scoring import BY_LOSS
 from dkernel.model.model import Model
 from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import SOLVERS, SolverEntry, early_end
-from dkernel.model.wording import describe_model, format_number, format_rows
+from dkernel.model.wording import describe_model, format_figure, format_of_rows, format_rows, format_share
 from dkernel.training.fit import TrainResult
 
 RARE = 0.1  # share of the rows: of a class with less, the accuracy says little
@@ -167,7 +168,9 @@ def _rare_classes(
     order = np.argsort(shares, kind="stable")[: int((shares < limit).sum())]
     if not len(order):
         return "", 1.0
-    names = ", ".join(f"{labels[i]!r} ({format_share(shares[i])} of the rows)" for i in order[:SHOWN_CLASSES])
+    names = ", ".join(
+        f"{labels[i]!r} ({format_figure('error', shares[i], 0.0)} of the rows)" for i in order[:SHOWN_CLASSES]
+    )
     more = f" and {len(order) - SHOWN_CLASSES} more" if len(order) > SHOWN_CLASSES else ""
     where = "look at roc_auc and average_precision" if len(counts) == 2 else "dkernel evaluate prints their recall"
     text = f"{names}{more}: the share of wrong labels says little of so few rows; {where}, and scoring lets them judge"
@@ -198,24 +201,26 @@ def _quality(judged: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         return
     figures, figure = judged["model"], judged["figure"]
     error = figures.get("standard_error")
-    sure = "" if error is None else f" (± {format_figure(figure, error, 2).removesuffix(' %')})"
+    sure = "" if error is None else f" (± {format_figure(figure, error, error).removesuffix(' %')})"
+    error = error or usual_error(figure, figures["value"], judged["rows"])
     chose = ", which also chose the settings" if judged["chose"] else ""
-    asked = [f"{name} {format_number(value)}" for name, value in judged["scoring"].items()]
+    asked = [f"{name} {format_of_rows(name, value, judged['rows'])}" for name, value in judged["scoring"].items()]
     ranking = [each for each in _ranking(judged, figures) if each.split()[0] not in judged["scoring"]]
-    merits = ", ".join([f"{format_figure(figure, figures['value'])}{sure}", *asked, *ranking])
+    merits = ", ".join([f"{format_figure(figure, figures['value'], error)}{sure}", *asked, *ranking])
     rows = format_rows(judged["rows"], judged["different"])
     yield figure, f"{merits} on {rows} left out{chose}"
     if others := "; ".join(verdict(judged, name) for name in SIMPLER if name in judged):
         yield "compare", others
     if judged.get("sure"):
-        yield "sure", describe_sure(judged["sure"])
+        yield "sure", describe_sure(judged["sure"], judged["rows"])
 
 
 def _ranking(judged: Mapping[str, Any], merits: Mapping[str, Any]) -> list[str]:
     """AUC and average precision, where a class is rare."""
     if not judged["rarest"] < RARE:
         return []
-    return [f"{name} {merits[key]:.3g}" for name, key in _OF_RANKING.items() if merits.get(key) is not None]
+    known = [(name, merits[key]) for name, key in _OF_RANKING.items() if merits.get(key) is not None]
+    return [f"{name} {format_of_rows(name, value, judged['rows'])}" for name, value in known]
 
 
 def verdict(judged: Mapping[str, Any], name: str) -> str:
@@ -227,18 +232,18 @@ def verdict(judged: Mapping[str, Any], name: str) -> str:
 
     Examples
     --------
-    >>> judged = {"rows": 600, "figure": "error", "rarest": 0.4}
+    >>> judged = {"rows": 600, "figure": "error", "rarest": 0.4, "model": {"value": 0.2363, "standard_error": 0.0173}}
     >>> verdict({**judged, "linear": {"value": 0.2483, "gain": 0.012, "gain_error": 0.02}}, "linear")
     'linear model 24.8 %: no clear difference (consider it: it is simpler)'
     >>> verdict({**judged, "linear": {"value": 0.351, "gain": 0.12, "gain_error": 0.0213}}, "linear")
     'linear model 35.1 %: clearly worse'
     """
-    other, figure = judged[name], judged["figure"]
+    other, figure, error = judged[name], judged["figure"], judged["model"]["standard_error"]  # one place for all
     text = "the mean" if figure == "rmse" else "the most frequent class"
     what = SIMPLER[name] or (f"always {judged['most_frequent']}" if judged.get("most_frequent") else text)
     if name == "linear" and not is_simpler(judged, name):
         what = "plain linear model"
-    what = f"{what} {', '.join([format_figure(figure, other['value']), *_ranking(judged, other)])}"
+    what = f"{what} {', '.join([format_figure(figure, other['value'], error), *_ranking(judged, other)])}"
     if is_clear(judged, name):
         return f"{what}: clearly {'worse' if other['gain'] > 0 else 'better'}"
     return f"{what}: no clear difference" + " (consider it: it is simpler)" * is_simpler(judged, name)
@@ -255,22 +260,12 @@ def is_simpler(judged: Mapping[str, Any], name: str) -> bool:
     return name not in judged.get("no_simpler", ("boosted",))
 
 
-def describe_sure(sure: Mapping[str, float]) -> str:
-    """How sure a model is, of `baselines`, in words."""
+def describe_sure(sure: Mapping[str, float], n: int) -> str:
+    """How sure a model is on n rows, of `baselines`, in words."""
     if "within" in sure:
-        return (
-            f"{format_share(sure['share'])} of the rows are within {format_number(sure['within'])} of their prediction"
-        )
+        distance = format_of_rows("width", sure["within"], n)
+        return f"{100 * sure['share']:g} % of the rows are within {distance} of their prediction"
     if not sure["share"]:
         return f"no row has a probability of {sure['probability']:g} or more"
-    rows = f"{format_share(sure['share'])} of the rows have a probability of {sure['probability']:g} or more"
-    return f"{rows}; {format_share(sure['error'])} of these are wrong"
-
-
-def format_figure(figure: str, value: float, digits: int = 3) -> str:
-    shares = ("error", "balanced accuracy")
-    return format_share(value, digits) if figure in shares else format_number(value, digits)
-
-
-def format_share(share: float, digits: int = 3) -> str:
-    return f"{format_number(100 * share, digits)} %"
+    rows = f"{format_share(sure['share'], n)} of the rows have a probability of {sure['probability']:g} or more"
+    return f"{rows}; {format_share(sure['error'], n * sure['share'])} of these are wrong"

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 TIE = 1.0  # standard errors of a paired difference up to which two fits are equal, and the simpler one is taken
 MOST_BINS = 2**16  # a megabyte, whatever the rows
+NO_SHARES = ("rmse", "mae", "log_loss", "width", "size")  # figures that may be below 1 and are no share
 
 
 def class_of_scores(S: NDArray[np.floating]) -> NDArray[np.intp]:
@@ -68,6 +69,31 @@ def clearly_more(one: NDArray[np.float64], other: NDArray[np.float64], weight: N
     share = np.ones(len(one)) if weight is None else weight
     difference, error = paired_difference(one, other, weight)
     return bool(difference - (share * np.abs(one - other)).max(initial=0.0) / share.sum() > TIE * error)
+
+
+def error_of_share(share: float, n: float) -> float:
+    """The standard error of a share of n rows, by Agresti and Coull: above 0 where all rows are alike too.
+
+    Examples
+    --------
+    >>> round(error_of_share(0.0, 20), 2), round(error_of_share(0.5, 96), 2)
+    (0.06, 0.05)
+    """
+    near = (share * n + 2) / (n + 4)
+    return float(np.sqrt(near * (1 - near) / (n + 4)))
+
+
+def usual_error(figure: str, value: float, n: float) -> float:
+    """About the standard error of a figure of n rows, which says how many digits of it count; 0 of no rows.
+
+    Examples
+    --------
+    >>> round(usual_error("auc", 1.0, 20), 2), round(usual_error("rmse", 0.5, 100), 2)
+    (0.06, 0.05)
+    """
+    if not n > 0 or figure in NO_SHARES or not 0 <= value <= 1:
+        return abs(value) / max(n, 1) ** 0.5 * (n > 0)
+    return error_of_share(value, n)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,11 @@
 """A model in plain words, from the header of its file."""
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
+
+from dkernel.losses.metrics import usual_error
 
 _LOCAL = {"grids": "random grids of {columns:,} columns", "cells": "local machines (cells)"}
 
@@ -49,13 +52,44 @@ def format_rows(n: int, different: bool = False) -> str:
     return f"{n:,}{' different' * different} rows"
 
 
-def format_number(value: float, digits: int = 3) -> str:
-    """A number with some digits that count, and never with an exponent where it is large.
+def format_number(value: float, error: float = 0.0) -> str:
+    """A number to the second digit of its standard error, or with three digits if none is known.
 
     Examples
     --------
-    >>> format_number(0.892804), format_number(43512.0), format_number(0.0213, 2), format_number(463.0, 2)
-    ('0.893', '43,500', '0.021', '460')
+    >>> format_number(0.892804), format_number(39.0), format_number(43512.0), format_number(1e-9)
+    ('0.893', '39.0', '43,500', '1.00e-09')
+    >>> format_number(5.5602, 0.0441), format_number(43512.0, 463.0), format_number(463.0, 463.0)
+    ('5.560', '43,510', '460')
     """
-    rounded = float(f"{value:.{digits}g}")
-    return f"{rounded:,.0f}" if abs(rounded) >= 10**digits else f"{value:.{digits}g}"
+    digits, of = (2, error) if error else (3, value)
+    if not of or not math.isfinite(of):
+        return f"{value:g}"
+    places = digits - 1 - math.floor(math.log10(abs(float(f"{of:.{digits - 1}e}"))))
+    return f"{round(value, places):z,.{max(places, 0)}f}" if places < 10 else f"{value:#.3g}"
+
+
+def format_with_error(value: float, error: float) -> str:
+    """A number and its standard error.
+
+    Examples
+    --------
+    >>> format_with_error(0.05253, 0.00296), format_with_error(0.0, 0.0)
+    ('0.0525 ± 0.0030', '0 ± 0')
+    """
+    return f"{format_number(value, error)} ± {format_number(error, error)}"
+
+
+def format_figure(figure: str, value: float, error: float) -> str:
+    """A figure to the second digit of its standard error, a share of wrong labels in percent."""
+    return f"{format_number(100 * value, 100 * error)} %" if figure == "error" else format_number(value, error)
+
+
+def format_share(share: float, n: float) -> str:
+    """A share of n rows in percent."""
+    return format_figure("error", share, usual_error("error", share, n))
+
+
+def format_of_rows(name: str, value: float, n: float) -> str:
+    """A figure of n rows, to the digits that as many rows tell."""
+    return format_figure(name, value, usual_error(name, value, n))

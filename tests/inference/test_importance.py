@@ -1,6 +1,7 @@
 """Importances are those of scikit-learn's permutation, on the holdout or on other rows, by column."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from sklearn.inspection import permutation_importance
 
 from dkernel import KernelClassifier, KernelRegressor, load, save
 from dkernel.errors import UnsupportedError
+from dkernel.model.wording import format_with_error
 
 QUICK = {"gamma": 0.2, "n_components": 64, "alpha": 1e-4, "metric": "identity", "local": "none", "solver": "psgd"}
 RNG = np.random.default_rng(0)
@@ -69,8 +71,30 @@ def test_the_command_prints_the_largest_first(run_to, tmp_path):
     TABLE.assign(z=NUMBER).to_parquet(tmp_path / "rows.parquet")
     words = ["evaluate", tmp_path / "m", tmp_path / "rows.parquet", "--label", "z", "--importance"]
     found = json.loads(run_to(*words, "--json").stdout)["importance"]
-    assert list(found)[2] == "noise"
-    assert 0 < found["a"]["deviation"] < 0.1 < found["a"]["mean"]
+    assert found["rows"] == 6000
+    assert list(found["columns"])[2] == "noise"
+    assert 0 < found["columns"]["a"]["deviation"] < 0.1 < found["columns"]["a"]["mean"]
     lines = run_to(*words).stdout
-    assert "importance" in lines
-    assert " ± " in lines.split("noise: ")[1].splitlines()[0]
+    assert "what it costs of the r2 to shuffle a column, on 6,000 rows" in lines
+    assert re.search(r"^ {18}noise: -?0\.0\d+ ± 0\.0\d+$", lines, re.MULTILINE)
+
+
+def test_terminal_page_json_and_python_have_the_same(run_to, tmp_path):
+    pytest.importorskip("matplotlib")
+    machine = KernelRegressor("gaussian", **QUICK).fit(TABLE, NUMBER.rename("z"), eval_set=(TABLE[:900], NUMBER[:900]))
+    save(machine, tmp_path / "m")
+    TABLE.assign(z=NUMBER)[:900].to_parquet(tmp_path / "rows.parquet")
+    words = ["evaluate", tmp_path / "m", tmp_path / "rows.parquet", "--label", "z", "--report", tmp_path / "p.html"]
+    found = json.loads(run_to(*words, "--importance", "--json").stdout)["importance"]["columns"]
+    np.testing.assert_allclose([found[name]["mean"] for name in TABLE], machine.feature_importances_, atol=0.02)
+    said = dict(re.findall(r"^ {18}(\w+): (.* ± .*)$", run_to(*words, "--importance").stdout, re.MULTILINE))
+    assert said == {name: format_with_error(*each.values()) for name, each in found.items()}
+    run_to(*words)
+    machine.report(tmp_path / "fit.html")
+    shown = [
+        dict(re.findall(r"<th>(a|city|noise)</th>.*?<td>([^<]* ± [^<]*)</td>", (tmp_path / page).read_text("utf-8")))
+        for page in ("p.html", "fit.html")
+    ]
+    assert shown[0] == said
+    rounded = [float(shown[1][name].partition(" ")[0]) for name in TABLE]
+    np.testing.assert_allclose(rounded, machine.feature_importances_, atol=5e-4)

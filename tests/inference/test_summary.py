@@ -79,7 +79,7 @@ def test_few_rows_of_a_class_bring_figures_of_its_ranking_and_a_check():
     assert "roc_auc 0.9" in told["error"]
     assert "average_precision 0." in told["error"]
     assert told["compare"].startswith("always False ")
-    assert "linear model 4.5 %, roc_auc 0." in told["compare"]
+    assert "linear model 4.50 %, roc_auc 0." in told["compare"]
     assert told["rare"].startswith("True (")
     assert told["rare"].endswith("and scoring lets them judge")
     shown = FitSummary.of_model(machine.model_)
@@ -129,8 +129,9 @@ def test_choices_are_for_those_who_ask_and_a_loaded_machine_has_no_rows(tmp_path
      (0.5, 0.01, 19, "no clear difference")],
 )  # fmt: skip
 def test_a_difference_is_clear_from_two_standard_errors(gain, error, rows, said):
-    judged = {"rows": rows, "figure": "rmse", "rarest": 1.0, "boosted": {"value": 1, "gain": gain, "gain_error": error}}
-    assert verdict(judged, "boosted") == f"boosted trees 1: {said}"
+    judged = {"rows": rows, "figure": "rmse", "rarest": 1.0, "model": {"value": 0.9, "standard_error": 0.04}}
+    judged["boosted"] = {"value": 1, "gain": gain, "gain_error": error}
+    assert verdict(judged, "boosted") == f"boosted trees 1.000: {said}"
 
 
 @pytest.mark.parametrize(

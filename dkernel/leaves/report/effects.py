@@ -14,9 +14,7 @@ from dkernel.inference.importance import importances
 from dkernel.losses.metrics import class_of_scores
 from dkernel.model.model import Model
 from dkernel.numerics.array_types import F64
-from dkernel.solvers.reservoir_split import select_rows
 
-MOST_EFFECT_ROWS = 2048  # rows of the holdout, which give a share to a percent
 MOST_VARIED = 512  # rows of a partial dependence: some 20 values of each of six columns take the scores of 60,000
 MOST_TRIED = 100  # columns: each takes the scores of many rows
 MOST_DEPENDENCES = 6  # pictures: two lines of three
@@ -49,16 +47,13 @@ def strongest(model: Model) -> list[tuple[str, float]]:
     return sorted((model.column_weights or {}).items(), key=lambda pair: -pair[1])
 
 
-def columns_by_importance(parts: Parts) -> list[tuple[str, float]]:
-    """Columns, and what shuffling their values once costs of accuracy or R², the most first."""
+def find_importances(parts: Parts) -> dict[str, Any]:
+    """What `importances` finds, of many columns those of the strongest; nothing where it is not drawn."""
     model = parts[0][0]
     if reason_not_drawn(model):
-        return []
+        return {"columns": {}}
     many = len(model.places) > MOST_TRIED
-    names = [name for name, _ in strongest(model)[:MOST_TRIED]] if many else list(model.places)
-    most = max(1, MOST_EFFECT_ROWS // len(parts))
-    lost = [importances(fitted, select_rows(rows, slice(most)), names, shuffles=1) for fitted, rows in parts]
-    return sorted(((name, float(np.mean([each[name][0] for each in lost]))) for name in names), key=lambda p: -p[1])
+    return importances(parts, [name for name, _ in strongest(model)[:MOST_TRIED]] if many else None)
 
 
 def dependences(parts: Parts, names: Sequence[str]) -> list[Dependence]:

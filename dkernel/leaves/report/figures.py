@@ -20,6 +20,7 @@ from dkernel.leaves.report.style import (
     percent,
     thousands,
 )
+from dkernel.model.wording import format_of_rows
 from dkernel.numerics.array_types import F64
 
 MOST_LINES = 6  # of classes, which a reader can tell apart
@@ -67,7 +68,8 @@ def curves(axes: Any, quality: Quality) -> None:
     shown = list(quality.one_against_rest())[:MOST_LINES]
     for i, (name, positive, s) in enumerate(shown):
         wrong, right, _ = roc_curve(positive, s, sample_weight=quality.weight)
-        text = f"AUC {auc(wrong, right):.3f}" if len(shown) == 1 else f"{short(name)}: {auc(wrong, right):.3f}"
+        area = format_of_rows("auc", float(auc(wrong, right)), len(s))
+        text = f"AUC {area}" if len(shown) == 1 else f"{short(name)}: {area}"
         axes.plot(wrong, right, color=COLOURS[i], label=keep_in_legend(text))
     _set_shares(axes, "false positive rate", "true positive rate")
 

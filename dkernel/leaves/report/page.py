@@ -2,8 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import chain
 from typing import Any
@@ -15,8 +14,6 @@ from dkernel.inference.summary import (
     SIMPLER,
     FitSummary,
     describe_sure,
-    format_figure,
-    format_share,
     is_clear,
     is_simpler,
     verdict,
@@ -25,14 +22,14 @@ from dkernel.leaves.report import figures
 from dkernel.leaves.report.effects import (
     MOST_VARIED,
     Parts,
-    columns_by_importance,
     dependences,
+    find_importances,
     reason_not_drawn,
     strongest,
 )
 from dkernel.leaves.report.numbers import Quality, calibration, judge, learning_curve
 from dkernel.leaves.report.style import percent, svg, thousands
-from dkernel.model.wording import format_rows
+from dkernel.model.wording import format_figure, format_of_rows, format_rows, format_share, format_with_error
 from dkernel.numerics.resource_limits import format_bytes
 from dkernel.training.planning.memory_plan import format_plan
 
@@ -85,7 +82,6 @@ NOT_LINEAR = (
 CLASS_FIGURES = ("n", "precision", "recall")
 
 Texts = Sequence[tuple[str, ...]]
-Bars = Sequence[tuple[str, float]]
 
 
 def page(result: Any, summary: FitSummary, record: Mapping[str, Any]) -> str:
@@ -98,7 +94,7 @@ def page(result: Any, summary: FitSummary, record: Mapping[str, Any]) -> str:
     """
     model, parts = result.model, [(fitted, rows) for fitted, rows, _ in result.left_out if len(rows.X)]
     quality, seconds = judge(parts), record.get("seconds", {}).get("train")
-    lost = columns_by_importance(parts) if quality else []
+    lost = find_importances(parts) if quality else {"columns": {}}
     number, _, rows = summary.rows.partition(" ")
     tiles = [*_merits(summary.judged, quality), (number, f"{rows} learned from")]
     tiles += [(_seconds(seconds), "for the training")] if seconds else []
@@ -126,9 +122,12 @@ def page_of_test(model: Any, rows: Any, record: Mapping[str, Any]) -> str:
     """
     parts, found = [(model, rows)], record["figures"]
     quality = judge(parts)
-    lost = columns_by_importance(parts) if quality else []
+    lost = found.get("importance") or (find_importances(parts) if quality else {"columns": {}})
     names = {"error": "wrong labels", "auc": "AUC", "log_loss": "log loss", "rmse": "RMSE", "mae": "MAE", "r2": "R²"}
-    tiles = [(format_figure(name, found[name]), text) for name, text in names.items() if found.get(name) is not None]
+    n = found["n"]
+    tiles = [
+        (format_of_rows(name, found[name], n), text) for name, text in names.items() if found.get(name) is not None
+    ]
     shown = 0 if quality is None else len(quality.truth)
     classes = [[str(line["label"]), *(line[name] for name in CLASS_FIGURES)] for line in found.get("per_class", ())]
     top = chain(_classes(classes), _covered(found), _importances(model, parts, lost))
@@ -185,11 +184,12 @@ def _merits(judged: Mapping[str, Any], quality: Quality | None) -> Iterator[tupl
     if "model" in judged:
         merits, name = judged["model"], judged["figure"]
         text = "wrong labels" if name == "error" else "RMSE, in units of the label"
-        sure = format_figure(name, merits["standard_error"], 2)
+        error = merits["standard_error"]
         text = f"{text}, {format_rows(judged['rows'], judged['different'])} left out"
-        yield f"{format_figure(name, merits['value']).removesuffix(' %')} ± {sure}", text
-    others = judged.get("scoring") or (quality.merits if quality else {})
-    yield from ((format_figure(name, value), name) for name, value in others.items())
+        value, sure = (format_figure(name, each, error) for each in (merits["value"], error))
+        yield f"{value.removesuffix(' %')} ± {sure}", text
+    others, n = judged.get("scoring") or (quality.merits if quality else {}), judged.get("rows", 0)
+    yield from ((format_of_rows(name, value, n), name) for name, value in others.items())
 
 
 def _beside(summary: FitSummary) -> Iterator[str]:
@@ -200,16 +200,17 @@ def _beside(summary: FitSummary) -> Iterator[str]:
     names = {"model": "this model", "linear": "linear model", "boosted": "boosted trees", "constant": "a constant"}
     figure = judged["figure"]
     values = [(text, judged[name]["value"]) for name, text in names.items() if name in judged]
+    error = judged["model"]["standard_error"]
     notes = [f"{text[0].upper()}{text[1:]}." for name in SIMPLER if name in judged for text in [verdict(judged, name)]]
     if "linear" in judged and is_simpler(judged, "linear") and not is_clear(judged, "linear"):
         notes.append(NOT_LINEAR)
     title = "How good: " + ("wrong labels" if figure == "error" else "RMSE")
-    yield _bars(title, values, partial(format_figure, figure), notes)
+    yield _bars(title, [(*each, format_figure(figure, each[1], error)) for each in values], notes)
 
 
 def _sure(summary: FitSummary) -> Iterator[str]:
     judged = summary.judged
-    sure = [f"{describe_sure(judged['sure'])}."] if judged.get("sure") else []
+    sure = [f"{describe_sure(judged['sure'], judged['rows'])}."] if judged.get("sure") else []
     if judged.get("chose"):
         sure.append("The rows left out also chose the settings: others may be predicted a little worse.")
     if sure:
@@ -219,9 +220,10 @@ def _sure(summary: FitSummary) -> Iterator[str]:
 def _covered(found: Mapping[str, Any]) -> Iterator[str]:
     for name, what, size in (("interval", "Intervals", "width"), ("set", "Sets of classes", "size")):
         if name in found:
-            asked, there = (format_share(found[name][share]) for share in ("coverage", "covered"))
-            mean = f"mean {size} {format_figure(size, found[name][size])}"
-            yield _box("How sure", f"<p>{what}, {asked} asked for, cover {there} of the rows; {mean}.</p>")
+            of, n = found[name], found["n"]
+            there, mean = format_share(of["covered"], n), f"mean {size} {format_of_rows(size, of[size], n)}"
+            text = f"{what}, {100 * of['coverage']:g} % asked for, cover {there} of the rows; {mean}."
+            yield _box("How sure", f"<p>{text}</p>")
 
 
 def _check(checks: Mapping[str, str]) -> Iterator[str]:
@@ -236,33 +238,38 @@ def _classes(found: Sequence[Any], most: int = MOST_BARS) -> Iterator[str]:
         title = f"Classes: the {most} of {len(found)} with the lowest recall"
         found = sorted(found, key=lambda each: 1.0 if each[3] is None else each[3])[:most]
     lines = [
-        (name, f"{n:,.0f}", *("-" if share is None else format_share(share) for share in shares))
+        (name, f"{n:,.0f}", *("-" if share is None else format_share(share, n) for share in shares))
         for name, n, *shares in found
     ]
     if lines:
         yield _grid(title, [("class", "rows", "precision", "recall"), *lines])
 
 
-def _importances(model: Any, parts: Parts, lost: Bars) -> Iterator[str]:
+def _importances(model: Any, parts: Parts, lost: Mapping[str, Any]) -> Iterator[str]:
     text = (
         reason_not_drawn(model)
         if parts
         else "Not drawn: no rows were left out. `dkernel evaluate --report` draws them."
     )
-    if weights := strongest(model)[: MOST_BARS * (not lost)]:
-        yield _bars("Which columns matter", weights, format_share, ["Shares in the learned metric."])
-    elif lost:
-        figure, write = ("R²", "{:z.3f}".format) if model.classes is None else ("accuracy", _points)
-        text = f"What it costs of the {figure} to shuffle a column among the rows."
-        if len(lost) > MOST_BARS:
-            text += f" {len(lost) - MOST_BARS} more cost at most {write(lost[MOST_BARS][1])}."
-        yield _bars("Which columns matter", lost[:MOST_BARS], write, [text])
+    columns = [
+        (name, each["mean"], format_with_error(each["mean"], each["deviation"]))
+        for name, each in lost["columns"].items()
+    ]
+    if weights := strongest(model)[: MOST_BARS * (not columns)]:
+        shares = [(name, share, format_figure("error", share, 0.0)) for name, share in weights]
+        yield _bars("Which columns matter", shares, ["Shares in the learned metric."])
+    elif columns:
+        figure = "R²" if model.classes is None else "accuracy"
+        text = f"What it costs of the {figure} to shuffle a column, on {lost['rows']:,} rows."
+        if len(columns) > MOST_BARS:
+            text += f" {len(columns) - MOST_BARS} more cost at most {columns[MOST_BARS][2]}."
+        yield _bars("Which columns matter", columns[:MOST_BARS], [text])
     elif text:
         yield _box("Which columns matter", f"<p>{escape(text)}</p>")
 
 
-def _dependences(model: Any, parts: Parts, lost: Bars) -> str:
-    effects = dependences(parts, [name for name, _ in lost]) if lost else []
+def _dependences(model: Any, parts: Parts, lost: Mapping[str, Any]) -> str:
+    effects = dependences(parts, list(lost["columns"])) if lost["columns"] else []
     if not effects:
         return ""
     names, what, as_text = ["prediction"], "prediction", thousands
@@ -307,17 +314,18 @@ def _pictures(parts: Parts, quality: Quality | None) -> Iterator[str]:
 
 def _confusion(quality: Quality) -> str:
     counts, names = quality.confusion, quality.classes or []
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
+    rows = counts.sum(axis=1)
+    shares = counts / np.maximum(rows, 1e-300)[:, None]
     many = len(names) > 6
     lines = "".join(
         f"<tr><th>{escape(figures.short(name))}</th>"
         + "".join(
             f'<td style="background: color-mix(in srgb, var(--blue) {60 * share:.0f}%, transparent)">'
-            f"{f'{100 * share:.0f}' if many else format_share(share)}</td>"
+            f"{f'{100 * share:.0f}' if many else format_share(share, n)}</td>"
             for share in of
         )
         + "</tr>"
-        for name, of in zip(names, shares, strict=True)
+        for name, of, n in zip(names, shares, rows, strict=True)
     )
     head = "".join(f"<th>{escape(figures.short(name))}</th>" for name in names)
     inside = f'<table class="number{" many" * many}"><tr><th></th>{head}</tr>{lines}</table>'
@@ -348,7 +356,7 @@ def _learning(result: Any) -> Iterator[str]:
 def _resources(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
     phases = record.get("phases", {})
     if phases:
-        yield _bars("Time, by phase", list(phases.items()), _seconds)
+        yield _bars("Time, by phase", [(name, took, _seconds(took)) for name, took in phases.items()])
     peaks = {"peak_memory_bytes": "all processes here", "worker_peak_memory_bytes": "the largest worker"}
     measured = [
         (f"measured peak, {text}", format_bytes(record[name])) for name, text in peaks.items() if record.get(name)
@@ -393,13 +401,13 @@ def _grid(title: str, rows: Texts) -> str:
     return _box(title, f'<table class="number"><tr>{head}</tr><tr>{"</tr><tr>".join(body)}</tr></table>')
 
 
-def _bars(title: str, rows: Bars, write: Callable[[float], str], notes: Sequence[str] = ()) -> str:
-    """Names, each with a bar and its number."""
-    most = max((value for _, value in rows), default=0) or 1.0
+def _bars(title: str, rows: Sequence[tuple[str, float, str]], notes: Sequence[str] = ()) -> str:
+    """Names, each with a bar and its number in words."""
+    most = max((value for _, value, _ in rows), default=0) or 1.0
     lines = "".join(
         f"<tr><th>{escape(figures.short(name, 60))}</th>"
-        f'<td><i style="width: {100 * max(value, 0) / most:.1f}%"></i></td><td>{write(value)}</td></tr>'
-        for name, value in rows
+        f'<td><i style="width: {100 * max(value, 0) / most:.1f}%"></i></td><td>{text}</td></tr>'
+        for name, value, text in rows
     )
     return _box(
         title,
@@ -411,10 +419,6 @@ def _plain(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3g}"
     return value if isinstance(value, str) else json.dumps(value, default=str)
-
-
-def _points(value: float) -> str:
-    return f"{100 * value:z.2f} %"
 
 
 def _seconds(value: float) -> str:

@@ -11,7 +11,7 @@ pytest.importorskip("matplotlib")
 from dkernel import KernelClassifier, KernelRegressor, Tuner
 from dkernel.data.block import Block
 from dkernel.errors import UnsupportedError
-from dkernel.leaves.report.effects import columns_by_importance, dependences, strongest
+from dkernel.leaves.report.effects import dependences, find_importances, strongest
 from tests.cli.conftest import FEATURES
 
 RNG = np.random.default_rng(0)
@@ -30,7 +30,8 @@ def rows():
 
 
 def test_the_features_that_matter_come_first(machine, rows):
-    lost = dict(columns_by_importance([(machine.model_, rows)]))
+    found = find_importances([(machine.model_, rows)])["columns"]
+    lost = {name: each["mean"] for name, each in found.items()}
     assert list(lost) == ["big", "small", "none"]
     assert lost["big"] > 1 > lost["small"] > 0.1 > abs(lost["none"])
     assert strongest(machine.model_)[0][0] == "big"
@@ -163,9 +164,9 @@ def test_a_column_is_shuffled_with_all_its_inputs():
     machine = machine.fit(table, high + 0.0)
     assert len(machine.model_.inputs) > 40  # more than a picture shows
     result = machine._finished[0]
-    found = columns_by_importance([(machine.model_, result.holdout)])
-    assert {name for name, _ in found} == {"city", "day", "when"}
-    assert found[0][0] == "city"
+    found = find_importances([(machine.model_, result.holdout)])["columns"]
+    assert set(found) == {"city", "day", "when"}
+    assert next(iter(found)) == "city"
 
 
 def test_why_there_are_no_effects_is_said(tmp_path):
