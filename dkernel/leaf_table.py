@@ -46,6 +46,7 @@ LEAVES = {
     ),
     "arrays": Leaf("arrays in NPY, NPZ, Zarr and HDF5 files", formats=("hdf5", "npy", "zarr")),
     "cells": Leaf("the local stage of exact machines", {"parameters": "Cells"}, stage="cells"),
+    "conformalize": Leaf("intervals and sets by rows that the fit has not seen", commands=("conformalize",)),
     "doctor": Leaf("the look at a cluster", commands=("doctor",)),
     "explanation": Leaf("Shapley values of predictions", {"explanation": "Explanation explain"}),
     "export": Leaf("models as ONNX graphs", {"onnx": "to_onnx"}, ("export",)),
@@ -56,7 +57,7 @@ LEAVES = {
     "objects": Leaf(
         "kernels of strings and sets", {"strings_and_sets": "SetKernel SpectrumKernel"}, kernels=("strings_and_sets",)
     ),
-    "report": Leaf("pages about a fit or an evaluation"),
+    "report": Leaf("pages about a fit, an evaluation or a model"),
     "ridge": Leaf("the solver of normal equations", solvers=("normal",)),
     "svmlight": Leaf("sparse rows in svmlight files", formats=("svmlight",)),
     "transforms": Leaf(

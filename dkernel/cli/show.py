@@ -10,6 +10,7 @@ from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import READ, WRITTEN, debug_option, overwrite_option, setting
 from dkernel.cli.outputs import check_model_path, check_outputs
 from dkernel.cli.say import say
+from dkernel.leaf_table import load_leaf
 
 
 @click.command("show", cls=ExitCodeCommand, short_help="Describe a model, from the header of its file.")
@@ -30,7 +31,6 @@ def show_command(model: str, json: bool, markdown: bool, out: str | None, **valu
     dkernel show model.safetensors --json | jq .recipe
     dkernel show model.safetensors --markdown --out README.md
     """
-    from dkernel.cli.card import make_card
     from dkernel.data.store import write_whole
     from dkernel.model.model_file import read_header
 
@@ -38,10 +38,12 @@ def show_command(model: str, json: bool, markdown: bool, out: str | None, **valu
         check_outputs()
         check_model_path({"out": out, "overwrite": values["overwrite"]})
     header = read_header(model)
-    if out is not None:
-        write_whole(out, make_card(model, header).encode())
-    elif markdown:
-        say(make_card(model, header), whole=True)
+    if out is not None or markdown:
+        page = load_leaf("report", "card", "--markdown").make_card(model, header)
+        if out is None:
+            say(page, whole=True)
+        else:
+            write_whole(out, page.encode())
     elif json:
         click.echo(json_.dumps(header, sort_keys=True))
     else:

@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dkernel import KernelRegressor, explain, open_source
-from dkernel.inference.conformity import conformalize_model
 from dkernel.leaves.cells.parameters import Cells
+from dkernel.leaves.conformalize.conformity import conformalize_model
 from dkernel.model import model_file
 from dkernel.model.local_settings import Grids
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor

@@ -17,8 +17,8 @@ import dkernel
 from dkernel.data.block import Block
 from dkernel.data.opening import open_source
 from dkernel.errors import UnsupportedError
-from dkernel.inference.conformity import conformalize_model
 from dkernel.inference.evaluate import evaluate_model
+from dkernel.leaves.conformalize.conformity import conformalize_model
 from dkernel.model.model import Model
 from dkernel.model.model_file import compute_digest
 from dkernel.model.solver_table import SOLVERS

@@ -32,7 +32,7 @@ def conformalize_command(ctx: click.Context, /, **values: Any) -> None:
     group = values["group"]
 
     def change(model: Any, progress: Any, executor: Any) -> tuple[Any, Any, dict[str, Any]]:
-        from dkernel.inference.conformity import conformalize_model
+        from dkernel.leaves.conformalize.conformity import conformalize_model
 
         source = open_labelled(values, model, executor, keep=() if group is None else (group,))
         progress.phase("conformity scores")
