@@ -212,13 +212,15 @@ def open_rows(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None)
     """The source that the options name; workers of the executor may see files that this process does not."""
     from dkernel.streaming.open_files import open_files
 
-    divided = () if recipe.division is None else (recipe.division[1],)
+    kind, column = recipe.division or ("", "")
+    divided, excluded = (column,) if column else (), values["exclude"] or ()
     return open_files(
         list(values["data"]),
         executor,
         label=values["label"],
         weight=values["weight"],
         keep=divided,
+        time_column=column if kind == "time" and column not in excluded else None,
         dtype=recipe.dtype if values["dtype"] else "auto",
         kernel=recipe.kernels[0],
         categorical=recipe.categorical,
@@ -227,7 +229,7 @@ def open_rows(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None)
         formats=recipe.formats,
         max_bad_rows=values["max_bad_rows"],
         label_as=_label_as(recipe),
-        **file_arguments({**values, "exclude": [name for name in values["exclude"] or () if name not in divided]}),
+        **file_arguments({**values, "exclude": [name for name in excluded if name not in divided]}),
     )
 
 

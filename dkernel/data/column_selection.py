@@ -6,6 +6,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from dkernel.data.column_types import (
+    DATE,
     DECIMAL,
     DIGITS,
     EMPTY,
@@ -13,6 +14,7 @@ from dkernel.data.column_types import (
     NUMBERS,
     OTHER,
     TEXT,
+    TIME,
     TIMES,
     join_types,
     label_type,
@@ -201,7 +203,9 @@ def _check_roles(table: FileSchema, request: ReadOptions) -> None:
 def _features(table: FileSchema, request: ReadOptions) -> tuple[str, ...]:
     named = {*request.exclude, *request.keep, request.label, request.weight}
     if request.columns is None:
-        unused = named.union(table.hidden)
+        time = request.time_column
+        dated = table.kinds.get(time or "") in (DATE, TIME, TEXT) or time in request.formats
+        unused = named.union(table.hidden) - ({time} if dated and request.dates == "calendar" else set())
         columns = tuple(n for n in table.kinds if n not in unused)
         if not columns:
             raise DataError(

@@ -59,6 +59,7 @@ class ReadOptions:
     formats: Mapping[str, str] = field(default_factory=dict)
     label_as: str = "auto"
     classes: tuple[Any, ...] | None = None
+    time_column: str | None = None
 
     @property
     def column_set(self) -> Container[str]:

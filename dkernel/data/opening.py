@@ -73,6 +73,7 @@ def open_source(
     dates: str = "calendar",
     formats: Mapping[str, str] | None = None,
     label_as: str | Sequence[Any] = "auto",
+    time_column: str | None = None,
 ) -> Source:
     """Open files as rows in the order given: every chunk of known size, nothing read yet.
 
@@ -150,6 +151,8 @@ def open_source(
         but where texts differ, as 007 and 7, 1.50 and 1.5, and the numbers do not: with "auto" whole numbers are then
         text, with "classes" fractions too, with "numbers" none, with "text" all labels. Classes of a model stand for
         their type, and a row with another label is a bad row.
+    time_column : str, default=None
+        Column of `keep` by whose times rows will be left out: one of dates with a calendar is a feature too.
 
     Returns
     -------

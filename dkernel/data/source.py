@@ -56,15 +56,15 @@ class Source:
     `units` in their order; all chunks are known. `label_kind` is "bool", "int", "float" or "text" where the files
     say it (None otherwise, and without a label). `label_dtype` is the dtype of y (text of any width: "U"). `stamps`
     are the size and date of each of `files`. With several `targets` the label has a number for each. `counted` are
-    the rows of positive weight, None before they are counted. `encoding` made the inputs `columns` from the columns
-    of a table, and `notes` are about it; `filled` opens the source again with an encoding of its missing values,
-    where there may be some. `wide` are the positions of columns whose values float32 may not hold, each with True where
-    they are whole numbers; `in_dtype` opens the source again in another dtype, None where the dtype is
-    settled. `rejected` lists the bad rows that were left out, an Arrow table with the columns of
-    `dkernel.data.rejected_rows.REJECTS`, None where they were not searched. `passed_over` are the excluded columns
-    and the weight, `weight_column` is the weight of files, `bad_files` the files that were left out, each with the
-    reason. `large_groups` says how large row groups of Parquet are read, where there are some, and `copied_bytes` are
-    those of their copies on scratch. `reopen` opens the files again with other arguments of `open_source`.
+    the rows of positive weight, None before they are counted. `judged` are rows beside it that judge a fit. `encoding`
+    made the inputs `columns` from the columns of a table, and `notes` are about it; `filled` opens the source again
+    with an encoding of its missing values, where there may be some. `wide` are the positions of columns whose values
+    float32 may not hold, each with True where they are whole numbers; `in_dtype` opens the source again in another
+    dtype, None where the dtype is settled. `rejected` lists the bad rows that were left out, an Arrow table with the
+    columns of `dkernel.data.rejected_rows.REJECTS`, None where they were not searched. `passed_over` are the excluded
+    columns and the weight, `weight_column` is the weight of files, `bad_files` the files that were left out, each with
+    the reason. `large_groups` says how large row groups of Parquet are read, where there are some, and `copied_bytes`
+    are those of their copies on scratch. `reopen` opens the files again with other arguments of `open_source`.
 
     Examples
     --------
@@ -90,6 +90,7 @@ class Source:
     stamps: tuple[str, ...] = ()
     targets: int = 1
     counted: int | None = None
+    judged: int = 0
     encoding: Encoding | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
     filled: "Callable[[], Source] | None" = field(default=None, repr=False, compare=False)

@@ -130,6 +130,8 @@ def find_drift(model: Model, parts: Iterable[Mapping[str, Any]]) -> Drifted:
     columns = tuple(NumberColumn(name, 0.0) for name in model.columns) if encoding is None else encoding.columns
     drifted, deviation, rows = {}, np.sqrt(here.moments.variance), float(model.facts.get("rows", np.inf))
     for column in columns:
+        if isinstance(column, NumberColumn) and column.last is not None:
+            continue  # rows of later times are what it is for
         places = np.array(model.places[column.name], int)
         compared = _compare_parts(column, places, training, (here, deviation), rows)
         index, figures = max(compared, key=lambda each: each[0], default=(0.0, {}))

@@ -216,7 +216,8 @@ class Parameters:
         "random",
         'Rows of the holdout: "random", whole groups of rows with the same value of a column ("group:customer"), or '
         'those with the last values of a column ("time:date"), so that nothing is judged by rows of a group, or of a '
-        "time, that it was learned from. The column is no feature. In Python, groups and eval_set of `fit`.",
+        "time, that it was learned from. Dates keep their calendar as features, and their trend ends with the "
+        "training; another column is no feature. In Python, groups and eval_set of `fit`.",
         division,
         words=("random",),
         form="group:COL|time:COL",

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dkernel.data.block import Block
@@ -75,7 +75,7 @@ class Ask:
     ) -> "Ask":
         """Make the request of a fit, and refuse a fit that is not possible."""
         recipe = recipe if validation is None else recipe.replace(holdout=0.0)
-        source = join_units(source)
+        source = replace(join_units(source), judged=0 if validation is None else len(validation.X))
         recipe, landmarks = given_landmarks(recipe.for_columns(source.columns), landmarks, source)
         plan = plan_fit(source, recipe, executor)
         plan.check()

@@ -56,14 +56,17 @@ def cautions(
     steps = {name: _step(survey, j) for name, j in numbers.items() if source.weight is None}
     if counting := [name for name, step in steps.items() if step == 1 and name not in starts]:
         yield "row numbers", f"{join_names(counting)}: these number the rows, so exclude them"
-    if ordering := [
+    ordering = [
         name
         for name, j in numbers.items()
         if name not in counting and _orders_rows(sample, seed, j, name in starts and bool(steps.get(name)))
-    ]:
+    ]
+    if ordering and not any(isinstance(column, NumberColumn) and column.last is not None for column in encoded):
         how = "its times are at equal steps" if all(map(steps.get, ordering)) else "the rows are in its order"
-        advice = f"judge by the last rows, with holdout_by='time:{ordering[0]}', and the column is then no feature"
-        yield "ordered", f"{join_names(ordering)}: {how}, and rows left out at random lie between others; {advice}"
+        becomes = "its calendar stays a feature" if ordering[0] in starts else "it is then no feature"
+        advice = f"with holdout_by='time:{ordering[0]}' ({becomes})" if source.files else "given in eval_set"
+        text = f"so rows left out at random lie between others; judge by the last, {advice}"
+        yield "ordered", f"{join_names(ordering)}: {how}, {text}"
     X, y = sample.X[:CAUTION_ROWS], sample.y[:CAUTION_ROWS]
     values = {name: X[:, j] for name, j in numbers.items()}
     if not classes and y.ndim == 1:

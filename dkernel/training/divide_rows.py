@@ -12,13 +12,14 @@ are the validation rows.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
+from dkernel.data.column_types import TIMES
 from dkernel.data.division import HoldoutRule, groups_in, hash_groups, read_kept, times_in, without
 from dkernel.data.encoding.text_values import parse_formats
 from dkernel.data.group_words import group_words
@@ -68,7 +69,12 @@ def divide_source(source: Source, recipe: Recipe, executor: Executor) -> tuple[S
             "Use another column, or a smaller holdout."
         )
     remaining = {chunk: n - left_out.get(chunk, 0) for chunk, n in enumerate(source.chunk_rows)}
-    return without(source, rule, remaining), validation, f"{rows:,} rows, {said}, a column that is no feature"
+    source, becomes = without(source, rule, remaining), "a column that is no feature"
+    if source.encoding is not None and source.encoding.kinds.get(column) in TIMES:  # of groups it is no feature
+        encoding, places, values = source.encoding.hold(column, limit)
+        validation.X[:, places] = values
+        source, becomes = replace(source, encoding=encoding), "whose calendar is a feature; its trend ends before them"
+    return source, validation, f"{rows:,} rows, {said}, {becomes}"
 
 
 def mask_groups(groups: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:

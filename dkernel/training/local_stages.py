@@ -66,7 +66,7 @@ def local_costs(
     costs = {kind: local_cost(kind, source, sizes, recipe, outputs) for kind in kinds}
     if recipe.local != "auto":
         return costs, {}
-    if not tries_local(recipe, source, sizes.holdout):
+    if not tries_local(recipe, source, sizes.holdout or source.judged):
         return {}, {}
     room = limit_model_bytes(recipe, sizes.n, sizes.p) - sizes.model_bytes(outputs)
     tried: dict[str, Cost] = {}

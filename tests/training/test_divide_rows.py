@@ -4,6 +4,7 @@ from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from dkernel import KernelRegressor
@@ -122,6 +123,36 @@ def test_the_model_is_that_of_the_rows_that_are_left(tmp_path):
     divided_source, held, _ = divide_source(source, recipe, SerialExecutor())
     again = train(divided_source, QUICK, SerialExecutor(), validation=held).model
     assert again.coef.tobytes() == models[0].coef.tobytes()
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_later_times_keep_their_calendar_and_hold_their_trend(suffix, tmp_path):
+    rng = np.random.default_rng(0)
+    day = pd.Timestamp("2023-01-02") + pd.to_timedelta(np.sort(rng.integers(0, 900 * 86_400, N)), "s")
+    table = pd.DataFrame({"x": rng.normal(size=N), "day": day, "y": day.day_of_week > 4})
+    path = tmp_path / f"t.{suffix}"
+    table.to_parquet(path) if suffix == "parquet" else table.to_csv(path, index=False)
+    source = open_source([path], label="y", keep=("day",), time_column="day", label_as="numbers")
+    assert source.columns == open_source([path], label="y").columns  # those of a fit to all rows
+    recipe = QUICK.replace(holdout_by="time:day", holdout=0.1, n_components=256, task="classify", loss="squared")
+    _, judged, said = divide_source(source, recipe, SerialExecutor())
+    assert "whose calendar is a feature" in said
+    result = train(source, recipe, SerialExecutor())
+    model_file.save(result.model, tmp_path / "m")
+    model = model_file.load_model(tmp_path / "m")
+    assert "ordered" not in result.chosen
+    assert model.facts["holdout"]["accuracy"] > 0.9
+
+    def encode(rows):
+        return model.encoding.encode(pa.Table.from_pandas(rows[["x", "day"]]))[0]
+
+    later = table[table["day"] > table["day"][int(0.9 * N) - 1]]
+    assert sorted(encode(later).tolist()) == sorted(judged.X.tolist())
+    spread = np.ptp(encode(later)[:, list(model.places["day"])], axis=0)
+    assert (spread > 0).tolist() == [False] * 2 + [True] * 6
+    far = later.assign(day=later["day"] + pd.Timedelta(7000, "D"))  # whole weeks
+    np.testing.assert_array_equal(encode(far)[:, -4:], encode(later)[:, -4:])
+    assert np.isfinite(model.predict(encode(far)).astype(float)).all()
 
 
 def test_the_estimator_leaves_the_same_groups_out(tmp_path):

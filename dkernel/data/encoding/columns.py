@@ -40,6 +40,7 @@ class NumberColumn:
     levels : values that have an input each beside the number, as those of a category, increasing and exact in float32
     form : format of the texts of a date, as of strptime; "" for ISO 8601
     zoned : whether the times of training had a zone; None of what has none
+    last : of times that divided the rows, the last of training, whose seconds and year later ones have
 
     Examples
     --------
@@ -58,6 +59,7 @@ class NumberColumn:
     levels: tuple[float, ...] = ()
     form: str = ""
     zoned: bool | None = None
+    last: float | None = None
 
     @property
     def one_hot(self) -> int:
@@ -82,9 +84,12 @@ class NumberColumn:
 
         With `strict` a missing value stays NaN, which the gate of blocks refuses with its place.
         """
-        X[:, 0] = values - self.offset if self.offset else values
+        held = values if self.last is None else np.minimum(values, self.last)
+        X[:, 0] = held - self.offset if self.offset else held
         if self.calendar:
             X[:, 1 + self.one_hot :] = to_calendar(values, self.mean + self.offset)
+            if self.last is not None:
+                X[:, 1 + self.one_hot] = to_calendar(held, self.mean + self.offset)[:, 0]
         if self.levels:
             known, single = np.array(self.levels, np.float32), values.astype(np.float32)
             position = np.searchsorted(known[:-1], single)
@@ -105,7 +110,7 @@ class NumberColumn:
         """The column as JSON."""
         parts = {**asdict(self), "levels": list(self.levels)}
         left_out = [name for name in ("calendar", "levels", "form") if not parts[name]]
-        left_out += ["zoned"] if self.zoned is None else []
+        left_out += [name for name in ("zoned", "last") if parts[name] is None]
         return {name: value for name, value in parts.items() if name not in left_out}
 
     def check_zone(self, zoned: bool | None) -> None:
@@ -256,7 +261,7 @@ def column_from_json(parts: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
             raise ValueError(f"the values of a category are {values!r}")
         means = LabelMeans.from_json(parts["means"]) if "means" in parts else None
         return CategoryColumn(**{**parts, "levels": tuple(levels), "means": means})
-    numbers = parts["mean"], parts["offset"]
+    numbers = parts["mean"], parts["offset"], parts.get("last", 0.0)
     if (
         kind not in ("number", *TIMES)
         or type(parts["indicator"]) is not bool

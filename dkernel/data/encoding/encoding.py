@@ -98,6 +98,15 @@ class Encoding:
         columns = (replace(c, folds=()) if isinstance(c, CategoryColumn) else c for c in self.columns)
         return replace(self, columns=tuple(columns))
 
+    def hold(self, name: str, last: float) -> tuple["Encoding", list[int], NDArray[np.float64]]:
+        """The encoding that holds the trend of times after a last one; positions and values of its inputs."""
+        column, inputs = self.columns[self.column_names.index(name)], self.positions[name]
+        assert isinstance(column, NumberColumn)
+        column.fill(np.array([last]), row := np.zeros((1, len(inputs))))
+        at = [0, 1 + column.one_hot] if column.calendar else [0]
+        columns = (replace(column, last=last) if each is column else each for each in self.columns)
+        return replace(self, columns=tuple(columns)), [inputs[j] for j in at], row[0, at]
+
     def encode(
         self, table: Any, dtype: str = "float32", folds: NDArray[np.int64] | None = None
     ) -> tuple[NDArray[Any], NDArray[np.int8] | None]:

@@ -69,15 +69,18 @@ def fill_missing(to: Nodes, encoding: Encoding, x: str) -> str:
 
 
 def _number(to: Nodes, column: NumberColumn, strict: bool) -> Sequence[str]:
-    x = column.name
+    x, calendar = column.name, _calendar(to, column, column.name)
+    if column.last is not None:
+        last = to.constant(column.last, np.float64)
+        x = to("Where", to("Greater", x, last), last, x)
+        calendar = [*_calendar(to, column, x)[:1], *calendar[1:]]
     if column.kind in (DATE, TIME):  # float64 until the offset is gone: float32 has no seconds
         x = to("Sub", x, to.constant(column.offset, np.float64))
     x = to.cast(x, to.dtype)
     if strict:
-        return [x, *_levels(to, column), *(_calendar(to, column) if column.calendar else [])]
+        return [x, *_levels(to, column), *calendar]
     missing = to("IsNaN", x)
     value = to("Where", missing, to.constant(column.mean), x)
-    calendar = _calendar(to, column) if column.calendar else []
     return [value, *([to.cast(missing, to.dtype)] if column.indicator else []), *_levels(to, column), *calendar]
 
 
@@ -89,8 +92,11 @@ def _levels(to: Nodes, column: NumberColumn) -> Sequence[str]:
     return [to.scale(to.cast(equal, to.dtype), ONE_HOT)]
 
 
-def _calendar(to: Nodes, column: NumberColumn) -> Sequence[str]:
+def _calendar(to: Nodes, column: NumberColumn, time: str) -> Sequence[str]:
     """Inputs of the calendar of a date in whole numbers, by days from 1 March of the year 0 (Hinnant, "chrono")."""
+
+    if not column.calendar:
+        return []
 
     def by_number(operator: str) -> Callable[[str, int], str]:
         return lambda x, n: to(operator, x, to.constant(n, np.int64))
@@ -100,8 +106,8 @@ def _calendar(to: Nodes, column: NumberColumn) -> Sequence[str]:
     def rest(x: str, n: int) -> str:
         return to("Sub", x, times(over(x, n), n))
 
-    missing = to("IsNaN", column.name)
-    there = to("Where", missing, to.constant(column.mean + column.offset, np.float64), column.name)
+    missing = to("IsNaN", time)
+    there = to("Where", missing, to.constant(column.mean + column.offset, np.float64), time)
     seconds = plus(to.cast(to("Floor", there), np.int64), 719_468 * DAY)  # days from 1 March of the year 0
     days = over(seconds, DAY)
     in_400 = rest(days, 146_097)  # days of 400 years

@@ -1,5 +1,7 @@
 """Models of tables leave dkernel with their encoding: the same answers from a data frame, and from inputs by name."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -32,11 +34,14 @@ def table(n=600, seed=0):
     return frame, np.where(y, "yes", "no")
 
 
-@pytest.fixture(scope="module", params=["seconds", "calendar"])
+@pytest.fixture(scope="module", params=["seconds", "calendar", "held"])
 def machine(request):
-    columns = ["city", "size", "n"]
-    made = KernelClassifier(loss="logistic", categorical_features=columns, dates=request.param, **SETTINGS)
+    columns, dates = ["city", "size", "n"], request.param.replace("held", "calendar")
+    made = KernelClassifier(loss="logistic", categorical_features=columns, dates=dates, **SETTINGS)
     made.fit(*table())
+    if request.param == "held":
+        encoding, _, _ = made.model_.encoding.hold("when", pd.Timestamp("2024-05-01").timestamp())
+        made.model_ = replace(made.model_, encoding=encoding)
     assert len(made.model_.encoding.columns[-1].levels) > 12
     return made
 
