@@ -63,9 +63,9 @@ def cautions(
     ]
     if ordering and not any(isinstance(column, NumberColumn) and column.last is not None for column in encoded):
         how = "its times are at equal steps" if all(map(steps.get, ordering)) else "the rows are in its order"
-        becomes = "its calendar stays a feature" if ordering[0] in starts else "it is then no feature"
-        advice = f"with holdout_by='time:{ordering[0]}' ({becomes})" if source.files else "given in eval_set"
-        text = f"so rows left out at random lie between others; judge by the last, {advice}"
+        becomes = "its calendar stays, its trend ends" if ordering[0] in starts else "it is then no feature"
+        advice = f"holdout_by='time:{ordering[0]}' ({becomes})" if source.files else "give them in eval_set"
+        text = f"so rows left out lie between others; judge by the last: {advice}"
         yield "ordered", f"{join_names(ordering)}: {how}, {text}"
     X, y = sample.X[:CAUTION_ROWS], sample.y[:CAUTION_ROWS]
     values = {name: X[:, j] for name, j in numbers.items()}

@@ -106,7 +106,7 @@ def test_rows_by_time_that_differ_are_a_shift():
     frame = pd.DataFrame({"ts": times, "a": RNG.normal(size=6000), "b": np.linspace(0, 9, 6000) ** 8})
     told = summary(KernelRegressor(**SETTINGS, n_components=32).fit(frame, frame["a"] + 1.0))
     assert told["ordered"].startswith("ts, b: the rows are in its order")
-    assert told["ordered"].endswith("lie between others; judge by the last, given in eval_set")
+    assert told["ordered"].endswith("lie between others; judge by the last: give them in eval_set")
     late = frame[5000:]
     machine = KernelRegressor(**SETTINGS, n_components=32)
     told = summary(machine.fit(frame[:5000], frame["a"][:5000], eval_set=(late, late["a"])))

@@ -1,5 +1,6 @@
 """A holdout of whole groups or of the last rows: nothing that is learned sees it, whatever the files and chunks."""
 
+import json
 from decimal import Decimal
 
 import numpy as np
@@ -153,6 +154,27 @@ def test_later_times_keep_their_calendar_and_hold_their_trend(suffix, tmp_path):
     far = later.assign(day=later["day"] + pd.Timedelta(7000, "D"))  # whole weeks
     np.testing.assert_array_equal(encode(far)[:, -4:], encode(later)[:, -4:])
     assert np.isfinite(model.predict(encode(far)).astype(float)).all()
+
+
+def test_the_command_is_told_in_two_lines_what_becomes_of_a_column_and_takes_the_advice(run_to, tmp_path):
+    times = pd.date_range("2025-01-01", periods=N, freq="10min")
+    x = np.random.default_rng(0).normal(size=N)
+    table = pd.DataFrame({"timestamp": times, "x": x, "y": x + 3.0 * (times.hour >= 12)})
+    table[:2000].to_csv(tmp_path / "t.csv", index=False)
+    table[2000:].to_csv(tmp_path / "new.csv", index=False)
+    words = ("train", tmp_path / "t.csv", "--label", "y", "--local", "none", "--n-components", "64", "--out")
+    said = run_to(*words, tmp_path / "m", "--solver", "psgd").stdout.split("  ordered ")[1]
+    two = " ".join(" ".join(said.splitlines()[:2]).split())
+    assert two.startswith("timestamp: its times are at equal steps, so rows left out lie between others; judge by the")
+    assert two.endswith("last: --holdout-by time:timestamp (its calendar stays, its trend ends)")
+    told = run_to(*words, tmp_path / "n", "--holdout-by", "time:timestamp").stdout
+    assert "ordered" not in told
+    assert "whose calendar is a feature" in " ".join(told.split())
+    assert model_file.load_model(tmp_path / "n").inputs == model_file.load_model(tmp_path / "m").inputs
+    figures = json.loads(run_to("evaluate", tmp_path / "n", tmp_path / "new.csv", "--label", "y", "--json").stdout)
+    assert figures["rmse"] < 1.0
+    run_to(*words, tmp_path / "o", "--holdout-by", "time:timestamp", "--exclude", "timestamp")
+    assert "timestamp" not in model_file.load_model(tmp_path / "o").columns
 
 
 def test_the_estimator_leaves_the_same_groups_out(tmp_path):
