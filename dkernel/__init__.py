@@ -7,111 +7,100 @@ the names that most people use, and `dkernel.__all__` all of them.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dkernel import errors
+from dkernel import errors as errors
 from dkernel.leaf_table import LEAF_OF_NAME, load_leaf
 
 if TYPE_CHECKING:
-    from dkernel.data.opening import open_source
-    from dkernel.estimators import KernelClassifier, KernelRegressor
-    from dkernel.estimators.loading import load
-    from dkernel.estimators.scoring import score
+    from dkernel.data.opening import open_source as open_source
+    from dkernel.estimators import KernelClassifier as KernelClassifier
+    from dkernel.estimators import KernelRegressor as KernelRegressor
+    from dkernel.estimators.loading import load as load
+    from dkernel.estimators.scoring import score as score
     from dkernel.kernels import (
-        AdditiveChi2,
-        ArcCosine,
-        Cauchy,
-        Exp,
-        Exponential,
-        FeatureMapKernel,
-        FunctionKernel,
-        Gaussian,
-        Geometric,
-        Laplacian,
-        Linear,
-        Matern,
-        Normalized,
-        Polynomial,
-        PowerSeries,
-        ProductCauchy,
-        RationalQuadratic,
-        Weighted,
+        AdditiveChi2 as AdditiveChi2,
     )
-    from dkernel.kernels.parse import parse
-    from dkernel.kernels.registry import register
-    from dkernel.leaves.analysis.gram_matrix import gram
-    from dkernel.leaves.analysis.nystrom_operator import nystrom_operator
-    from dkernel.leaves.analysis.psd_check import is_psd
-    from dkernel.leaves.cells.parameters import Cells
-    from dkernel.leaves.explanation.explanation import Explanation, explain
-    from dkernel.leaves.export.onnx import to_onnx
-    from dkernel.leaves.look.look import Look, look
-    from dkernel.leaves.objects.strings_and_sets import SetKernel, SpectrumKernel
-    from dkernel.leaves.transforms.binning import BinningFeatures
-    from dkernel.leaves.transforms.cca import KernelCCA
-    from dkernel.leaves.transforms.clustering import KernelKMeans
-    from dkernel.leaves.transforms.decomposition import KernelPCA
-    from dkernel.leaves.transforms.kernel_features import KernelFeatures
-    from dkernel.leaves.transforms.kernel_maps import FourierFeatures, NystromFeatures
-    from dkernel.leaves.transforms.one_class import OneClassSVM
-    from dkernel.leaves.transforms.perceptron import KernelPerceptron
-    from dkernel.leaves.transforms.spectral_clustering import SpectralClustering
-    from dkernel.leaves.tuning.tuner import Tuner
-    from dkernel.model.local_settings import Grids
-    from dkernel.model.model_file import save
-    from dkernel.version import __version__
-
-__all__ = [
-    "AdditiveChi2",
-    "ArcCosine",
-    "BinningFeatures",
-    "Cauchy",
-    "Cells",
-    "Exp",
-    "Explanation",
-    "Exponential",
-    "FeatureMapKernel",
-    "FourierFeatures",
-    "FunctionKernel",
-    "Gaussian",
-    "Geometric",
-    "Grids",
-    "KernelCCA",
-    "KernelClassifier",
-    "KernelFeatures",
-    "KernelKMeans",
-    "KernelPCA",
-    "KernelPerceptron",
-    "KernelRegressor",
-    "Laplacian",
-    "Linear",
-    "Look",
-    "Matern",
-    "Normalized",
-    "NystromFeatures",
-    "OneClassSVM",
-    "Polynomial",
-    "PowerSeries",
-    "ProductCauchy",
-    "RationalQuadratic",
-    "SetKernel",
-    "SpectralClustering",
-    "SpectrumKernel",
-    "Tuner",
-    "Weighted",
-    "__version__",
-    "errors",
-    "explain",
-    "gram",
-    "is_psd",
-    "load",
-    "look",
-    "nystrom_operator",
-    "open_source",
-    "parse",
-    "register",
-    "save",
-    "score",
-    "to_onnx",
-]
+    from dkernel.kernels import (
+        ArcCosine as ArcCosine,
+    )
+    from dkernel.kernels import (
+        Cauchy as Cauchy,
+    )
+    from dkernel.kernels import (
+        Exp as Exp,
+    )
+    from dkernel.kernels import (
+        Exponential as Exponential,
+    )
+    from dkernel.kernels import (
+        FeatureMapKernel as FeatureMapKernel,
+    )
+    from dkernel.kernels import (
+        FunctionKernel as FunctionKernel,
+    )
+    from dkernel.kernels import (
+        Gaussian as Gaussian,
+    )
+    from dkernel.kernels import (
+        Geometric as Geometric,
+    )
+    from dkernel.kernels import (
+        Laplacian as Laplacian,
+    )
+    from dkernel.kernels import (
+        Linear as Linear,
+    )
+    from dkernel.kernels import (
+        Matern as Matern,
+    )
+    from dkernel.kernels import (
+        Normalized as Normalized,
+    )
+    from dkernel.kernels import (
+        Polynomial as Polynomial,
+    )
+    from dkernel.kernels import (
+        PowerSeries as PowerSeries,
+    )
+    from dkernel.kernels import (
+        ProductCauchy as ProductCauchy,
+    )
+    from dkernel.kernels import (
+        RationalQuadratic as RationalQuadratic,
+    )
+    from dkernel.kernels import (
+        Weighted as Weighted,
+    )
+    from dkernel.kernels.parse import parse as parse
+    from dkernel.kernels.registry import register as register
+    from dkernel.leaves.analysis.gram_matrix import gram as gram
+    from dkernel.leaves.analysis.nystrom_operator import nystrom_operator as nystrom_operator
+    from dkernel.leaves.analysis.psd_check import is_psd as is_psd
+    from dkernel.leaves.cells.parameters import Cells as Cells
+    from dkernel.leaves.explanation.explanation import Explanation as Explanation
+    from dkernel.leaves.explanation.explanation import explain as explain
+    from dkernel.leaves.export.onnx import to_onnx as to_onnx
+    from dkernel.leaves.look.look import Look as Look
+    from dkernel.leaves.look.look import look as look
+    from dkernel.leaves.objects.strings_and_sets import SetKernel as SetKernel
+    from dkernel.leaves.objects.strings_and_sets import SpectrumKernel as SpectrumKernel
+    from dkernel.leaves.transforms.binning import BinningFeatures as BinningFeatures
+    from dkernel.leaves.transforms.cca import KernelCCA as KernelCCA
+    from dkernel.leaves.transforms.clustering import KernelKMeans as KernelKMeans
+    from dkernel.leaves.transforms.decomposition import KernelPCA as KernelPCA
+    from dkernel.leaves.transforms.kernel_features import KernelFeatures as KernelFeatures
+    from dkernel.leaves.transforms.kernel_maps import (
+        FourierFeatures as FourierFeatures,
+    )
+    from dkernel.leaves.transforms.kernel_maps import (
+        NystromFeatures as NystromFeatures,
+    )
+    from dkernel.leaves.transforms.one_class import OneClassSVM as OneClassSVM
+    from dkernel.leaves.transforms.perceptron import KernelPerceptron as KernelPerceptron
+    from dkernel.leaves.transforms.spectral_clustering import SpectralClustering as SpectralClustering
+    from dkernel.leaves.tuning.tuner import Tuner as Tuner
+    from dkernel.model.local_settings import Grids as Grids
+    from dkernel.model.model_file import save as save
+    from dkernel.version import __version__ as __version__
 
 _NAMES = {
     "dkernel.data.opening": "open_source",
@@ -155,6 +144,7 @@ _MORE = {
 }
 """Public names that few people use, which `dir` leaves out."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = ["errors", *_HOME, *LEAF_OF_NAME]
 
 
 def __getattr__(name: str) -> Any:
