@@ -156,7 +156,7 @@ def test_later_times_keep_their_calendar_and_hold_their_trend(suffix, tmp_path):
     assert np.isfinite(model.predict(encode(far)).astype(float)).all()
 
 
-def test_the_command_is_told_in_two_lines_what_becomes_of_a_column_and_takes_the_advice(run_to, tmp_path):
+def test_the_advice_to_the_command_has_two_lines_and_helps(run_to, tmp_path):
     times = pd.date_range("2025-01-01", periods=N, freq="10min")
     x = np.random.default_rng(0).normal(size=N)
     table = pd.DataFrame({"timestamp": times, "x": x, "y": x + 3.0 * (times.hour >= 12)})
