@@ -115,7 +115,7 @@ def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
             yield from describe_counts(value)
         elif name == "training":
             rows = value["rows"]
-            said = ", ".join(f"{each} {_text(value[each], each, rows)}" for each in value if each != "rows")
+            said = ", ".join(f"{each} {format_of_rows(each, value[each], rows)}" for each in value if each != "rows")
             yield f"{'in training':<17} {said} on {rows:,} rows left out"
         elif name == "far":
             share, rows = value["share"], value["rows"]
@@ -130,22 +130,17 @@ def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
         elif name in ("interval", "set"):
             covered, asked = format_share(value["covered"], n), f"{100 * value['coverage']:g} % asked"
             what, words = ("width", "wide") if name == "interval" else ("size", "classes")
-            size = f"{_text(value[what], what, n)} {words}"
+            size = f"{format_of_rows(what, value[what], n)} {words}"
             yield f"{name:<17} holds the label in {covered} of the rows ({asked}), {size} on average"
         elif value is not None and name != "drifted":  # which a warning has
-            yield f"{name:<17} {_text(value, name, n)}"
+            yield f"{name:<17} {format_of_rows(name, value, n)}"
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    cells = [["class", "n", "precision", "recall"]]
-    cells += [[repr(row["label"]), *(_text(row[name], name, row["n"]) for name in cells[0][1:])] for row in rows]
-    yield from align_columns(cells, right=True)
-
-
-def _text(value: Any, name: str, n: int) -> str:
-    """A figure of n rows."""
-    if value is None:
-        return "-"
     from dkernel.model.wording import format_of_rows
 
-    return format_of_rows(name, value, n) if isinstance(value, float) else f"{value:,}"
+    cells = [["class", "n", "precision", "recall"]]
+    cells += [
+        [repr(row["label"]), *(format_of_rows(name, row[name], row["n"]) for name in cells[0][1:])] for row in rows
+    ]
+    yield from align_columns(cells, right=True)

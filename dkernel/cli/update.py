@@ -37,14 +37,16 @@ def update_command(ctx: click.Context, /, **values: Any) -> None:
         from dkernel.inference.drift import find_learned_drift, measure_moments
         from dkernel.training.update import MOST_OLD, rows_in, update_model
 
-        progress.phase("read new rows")
         source = open_labelled(values, model, executor)
-        new, unseen = rows_in(source, executor, model)
+        progress.phase("read new rows", source.n_rows)
+        new, unseen = rows_in(source, executor, model, progress=progress)
         unseen.warn()
         drifted = find_learned_drift(model, [measure_moments(model, [new])], unseen)
         old = None
         if values["old"]:
-            old, _ = rows_in(open_labelled(values, model, executor, values["old"]), executor, model, MOST_OLD)
+            before = open_labelled(values, model, executor, values["old"])
+            progress.phase("read old rows", before.n_rows)
+            old, _ = rows_in(before, executor, model, MOST_OLD, progress)
         progress.phase("update")
         model = update_model(model, new, executor, old)
         local = "no local stage" if model.local is None else model.local.kind

@@ -65,8 +65,8 @@ def cautions(
         how = "its times are at equal steps" if all(map(steps.get, ordering)) else "the rows are in its order"
         becomes = "its calendar stays, its trend ends" if ordering[0] in starts else "it is then no feature"
         advice = f"holdout_by='time:{ordering[0]}' ({becomes})" if source.files else "give them in eval_set"
-        text = f"so rows left out lie between others; judge by the last: {advice}"
-        yield "ordered", f"{join_names(ordering)}: {how}, {text}"
+        text = f"{join_names(ordering)}: {how}, so rows left out lie between others; judge by the last: {advice}"
+        yield "ordered", text
     X, y = sample.X[:CAUTION_ROWS], sample.y[:CAUTION_ROWS]
     values = {name: X[:, j] for name, j in numbers.items()}
     if not classes and y.ndim == 1:

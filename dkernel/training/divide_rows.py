@@ -93,7 +93,7 @@ def mask_groups(groups: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:
 
 
 def _limit_of_groups(groups: Mapping[int, int], recipe: Recipe) -> tuple[int, str]:
-    total, what = groups[-1], "groups" if recipe.division is None else f"groups of {_column(recipe)!r}"
+    total, what = groups[-1], "groups" if recipe.division is None else f"groups of {recipe.division[1]!r}"
     hashes = sorted(each for each in groups if each >= 0)
     if len(hashes) < 2:
         raise DataError(f"There is one group of rows, of {what}: at least two are needed, to leave one out.")
@@ -104,18 +104,12 @@ def _limit_of_groups(groups: Mapping[int, int], recipe: Recipe) -> tuple[int, st
 
 
 def _limit_of_times(times: NDArray[np.float64], recipe: Recipe) -> tuple[float, str]:
-    column = _column(recipe)
-    moments = np.unique(times)
+    moments, (_, column) = np.unique(times), recipe.division or ("", "")
     if len(moments) < 2:
         raise DataError(f"holdout_by={recipe.holdout_by!r}: the column {column!r} has one moment, and two are needed.")
     quantile = np.quantile(times, 1 - recipe.holdout, method="lower")
     limit = min(float(quantile), float(moments[-2]))
     return limit, f"the last by {column!r}"
-
-
-def _column(recipe: Recipe) -> str:
-    assert recipe.division is not None
-    return recipe.division[1]
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,7 @@ from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.cost import CLIENT_BASE, THREADS_BASE, WORKER_BASE
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.labelled_rows import LabelledRows
+from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.row_memory import loaded_row_bytes
 from dkernel.streaming.row_weights import count_weighted
@@ -43,7 +44,9 @@ STAGE_BYTES = 160 * 2**20  # of the blocks of a sweep of a local stage
 MOST_OLD = 2**18  # most old rows that keep grids from moving, a uniform sample in memory
 
 
-def rows_in(source: Source, executor: Executor, model: Model, most: int | None = None) -> tuple[Block, UnseenValues]:
+def rows_in(
+    source: Source, executor: Executor, model: Model, most: int | None = None, progress: Progress | None = None
+) -> tuple[Block, UnseenValues]:
     """Return the rows of a source, or a uniform sample of them, in an order that does not depend on the files.
 
     Parameters
@@ -58,7 +61,8 @@ def rows_in(source: Source, executor: Executor, model: Model, most: int | None =
     if source.label is not None and model.classes is not None:
         statistic = KnownLabels(statistic, LabelledRows.of(source), Targets(model.classes))
     statistic = WithUnseen(statistic, model.reading)
-    survey, unseen = read_once(source, statistic, executor, f"dkernel-update-rows-{source.token}-{most}")
+    key = f"dkernel-update-rows-{source.token}-{most}"
+    survey, unseen = read_once(source, statistic, executor, key, progress=progress)
     return survey.reservoir.part(slice(None)), unseen
 
 

@@ -35,8 +35,8 @@ def conformalize_command(ctx: click.Context, /, **values: Any) -> None:
         from dkernel.leaves.conformalize.conformity import conformalize_model
 
         source = open_labelled(values, model, executor, keep=() if group is None else (group,))
-        progress.phase("conformity scores")
-        model = conformalize_model(model, source, executor, group)
+        progress.phase("conformity scores", source.n_rows)
+        model = conformalize_model(model, source, executor, group, progress)
         facts = {"rows": model.facts["conformal"]["rows"], "groups": list(model.known_conformal().groups)}
         return model, source, facts
 

@@ -17,6 +17,7 @@ from dkernel.solvers.targets import Targets
 from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.labelled_rows import LabelledRows
+from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.row_weights import count_weighted
 from dkernel.streaming.schedule import RowSlice
@@ -27,7 +28,9 @@ MOST_ROWS = 2**16  # with this many rows the coverage of each of fifty groups is
 Columns = tuple[NDArray[Any], ...]
 
 
-def conformalize_model(model: Model, source: Source, executor: Executor, group: str | None = None) -> Model:
+def conformalize_model(
+    model: Model, source: Source, executor: Executor, group: str | None = None, progress: Progress | None = None
+) -> Model:
     """The model with the conformity scores of the labelled rows of a source, in place of those of its fit.
 
     Parameters
@@ -38,7 +41,7 @@ def conformalize_model(model: Model, source: Source, executor: Executor, group: 
         model.probabilities(np.zeros((1, len(model.intercept)), np.float32))  # refused before anything is read
     source = count_weighted(source, executor)
     key = f"dkernel-conformal-{compute_digest(model)[:16]}-{source.token}-{group}"
-    table = read_once(source, _Scores(model, LabelledRows.of(source), group), executor, key)
+    table = read_once(source, _Scores(model, LabelledRows.of(source), group), executor, key, progress=progress)
     facts = {**model.facts, "conformal": {"rows": min(source.n_counted, MOST_ROWS), "of": "rows given"}}
     width = None if model.conformal is None else model.conformal.width
     return replace(model, conformal=replace(table, width=width), facts=facts)

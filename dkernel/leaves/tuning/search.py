@@ -155,6 +155,8 @@ def _resume_or_search(search: ParameterSearch, checkpoint: Checkpoint | None) ->
         result: dict[str, Any] | None = search.journal.stored("result")
         if result is None:
             with one_blas_thread(), search.progress:
+                planned = sum(ask.plan.seconds for ask in search.asks.values())
+                search.progress.plan(min(planned, search.budget.seconds))
                 result = search.run()
             search.journal.finish(result)
         return result

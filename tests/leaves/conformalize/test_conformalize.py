@@ -47,6 +47,14 @@ def grouped(run_to, place, regression):
     return out
 
 
+@pytest.mark.parametrize(("command", "phase"), [("conformalize", "conformity scores"), ("update", "read new rows")])
+def test_a_reading_says_its_share_of_the_rows(run_to, place, regression, tmp_path, command, phase):
+    words = (command, regression, place / "known.parquet", "--exclude", "site,kind", "--out", tmp_path / "m")
+    events = [json.loads(line) for line in run_to(*words, "--progress", "json").stderr.splitlines() if line[0] == "{"]
+    (end,) = (event for event in events if (event["event"], event.get("phase")) == ("end", phase))
+    assert end["rows"] == end["total_rows"] == 3000
+
+
 def test_every_group_has_intervals_of_its_own(run_to, place, regression, grouped, tmp_path):
     scores = tmp_path / "scores.parquet"
     run_to("score", grouped, place / "new.parquet", "--write", "interval", "--group", "site", "--exclude", "kind,y",
