@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 TIE = 1.0  # standard errors of a paired difference up to which two fits are equal, and the simpler one is taken
 MOST_BINS = 2**16  # a megabyte, whatever the rows
-NO_SHARES = ("rmse", "mae", "log_loss", "width", "size")  # figures that may be below 1 and are no share
+NO_SHARES = ("rmse", "mae", "loss", "log_loss", "width", "size")  # figures that may be below 1 and are no share
 
 
 def class_of_scores(S: NDArray[np.floating]) -> NDArray[np.intp]:

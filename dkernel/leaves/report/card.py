@@ -9,6 +9,7 @@ from typing import Any
 from dkernel.cli.train import with_options
 from dkernel.errors import escape_controls, mask_urls
 from dkernel.inference.summary import FitSummary
+from dkernel.model.wording import format_of_rows
 
 SHOWN_COLUMNS = 50  # listed by name
 _LIMITS = (
@@ -73,9 +74,8 @@ def _page(path: str, header: Mapping[str, Any]) -> Iterator[str]:
     yield from ("## Figures", "")
     if facts.get("holdout"):
         yield from ("Of rows that were held out of the training, and judged some of the choices above:", "")
-        yield from _table(
-            {name: f"{v:.4g}" if isinstance(v, float) else _count(v) for name, v in facts["holdout"].items()}
-        )
+        rows = facts["holdout"].get("rows", 0)
+        yield from _table({name: format_of_rows(name, v, rows) for name, v in facts["holdout"].items()})
     else:
         yield from ("No rows were held out. `dkernel evaluate` gives figures of other rows.", "")
     yield from _how_sure(facts.get("conformal"), classes is None)
