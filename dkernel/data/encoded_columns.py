@@ -42,7 +42,7 @@ def encoded_kinds(
     if request.encoding is not None:
         return request.encoding.kinds
     named = dict.fromkeys(request.categorical if isinstance(request.categorical, tuple) else ())
-    others = {*request.keep, request.label, request.weight} - {request.time_column}  # a kept one divides the rows
+    others = {*request.keep, request.label, request.weight}.difference(columns)  # a kept one divides the rows
     formed = {name: form for name, form in request.formats.items() if name not in others}
     known = frozenset(columns) if named or formed else ()
     for name, what in [*((name, "categorical") for name in named), *((name, "formats") for name in formed)]:

@@ -107,7 +107,12 @@ def test_the_last_rows_are_held_out(run_to, tmp_path):
     TEXT.assign(y=Y).to_csv(tmp_path / "rows.csv", index=False)
     job = ["train", tmp_path / "rows.csv", "--label=y", "--out", tmp_path / "m", "--quiet", "--holdout-by=time:day"]
     run_to(*job, *WORDS)
-    assert dkernel.load(tmp_path / "m").model_.columns == ("when", "number", "hour", "x")
+    columns = dkernel.load(tmp_path / "m").model_.encoding.columns
+    assert [column.name for column in columns] == ["when", "day", "number", "hour", "x"]
+    assert [column.last is not None for column in columns] == [False, True, False, False, False]
+    for more in ("--dates=seconds", "--exclude=day"):
+        run_to(*job, "--overwrite", more, *WORDS)
+        assert dkernel.load(tmp_path / "m").model_.columns == ("when", "number", "hour", "x")
 
 
 @pytest.mark.parametrize(
