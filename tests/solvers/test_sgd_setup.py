@@ -126,3 +126,14 @@ def test_many_classes_use_the_one_alpha_of_the_choice():
     y = (2 * X @ rng.normal(size=(4, 60)) + rng.gumbel(size=(1500, 60))).argmax(axis=1)
     fit = KernelClassifier(kernel="gaussian", solver="psgd", n_components=64, local="none").fit(X, y)
     assert fit.alpha_ >= 1e-6
+
+
+def test_a_path_of_few_components_that_ends_worse_than_no_score_goes_on(monkeypatch):
+    """Of many columns and noisy labels, where the choice's few components needed a far smaller alpha."""
+    monkeypatch.setattr(sgd_setup, "alpha_path", lambda outputs, near=None: ALPHA_PATH[: 3 if near else None])  # noqa: ARG005
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 300))
+    y = np.sign(X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=4000))
+    fit = KernelClassifier("gaussian", gamma=0.002, solver="psgd", n_components=1500, local="none", metric="identity")
+    assert fit.fit(X, y).alpha_ > ALPHA_PATH[2]
+    assert fit.score(X, y) > 0.7
