@@ -102,10 +102,9 @@ def prepare_fit(problem: FitProblem, flops: float, in_rounds: bool) -> Setup:
         losses = _losses(problem, unseen, setup.start, "unseen")
         path = {f"{a:g}": loss for a, loss in zip(solver.alphas, losses, strict=True)}
         best = int(np.argmin(losses))
-        if best + 1 == len(alphas) < len(alpha_path(outputs)):  # the choice's few components may need a smaller one
-            nothing = _losses(problem, unseen, np.zeros_like(setup.start), "unseen")[best]
-            if losses[best] > nothing:
-                return prepare_fit(replace(problem, near=None), flops, in_rounds)
+        ended = best + 1 == len(alphas) < len(alpha_path(outputs))  # by the few components of the choice
+        if ended and losses[best] > _losses(problem, unseen, np.zeros_like(setup.start), "unseen")[best]:
+            return prepare_fit(replace(problem, near=None), flops, in_rounds)
         if best and sizes.polish and holdout:
             few = select_rows(sample, slice(len(unseen.X)))
             below = count_unfinished(_losses(problem, few, setup.start, "seen"), best)

@@ -147,8 +147,7 @@ class Plan:
         least = MOST_DENSE + 2  # even: sine and cosine come in pairs
         if not isinstance(self.recipe.n_components, int) or self.sizes.components >= least or self.sizes.n <= least:
             return None
-        recipe = self.recipe.replace(n_components=least)
-        found = Plan.of(self.source, recipe, self.machine, self.outputs, self.after)
+        found = Plan.of(self.source, self.recipe.replace(n_components=least), self.machine, self.outputs, self.after)
         return found if found.all_seconds < self.all_seconds and found.here_bytes < self.here_bytes else None
 
     @property
