@@ -50,7 +50,7 @@ def run(folder: Path, kill_before: int | str, log: Path) -> tuple[int, list[str]
 
     for name in ("replace", "fsync", "unlink"):
         before(os, name, lambda *_, name=name: name)
-    before(FolderJournal, "stage", lambda _, name, *__: name)
+    before(FolderJournal, "step", lambda _, name, *__: name)
     before(FolderJournal, "finish", lambda *_: "finish")
     a_round, gradient_step, plan = sgd.PSGDSolver._round, objective.Gradient.step, full_batch.Polish.plan
 
