@@ -11,7 +11,6 @@ import numpy as np
 from dkernel.errors import escape_controls
 from dkernel.inference.baselines import baselines
 from dkernel.inference.drift import WARNED_COLUMNS, describe, find_drift, measure_moments
-from dkernel.losses.metrics import usual_error
 from dkernel.losses.scoring import BY_LOSS
 from dkernel.model.model import Model
 from dkernel.model.recipe import Recipe
@@ -200,13 +199,12 @@ def _quality(judged: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "model" not in judged:
         return
     figures, figure = judged["model"], judged["figure"]
-    error = figures.get("standard_error")
-    sure = "" if error is None else f" (± {format_figure(figure, error, error).removesuffix(' %')})"
-    error = error or usual_error(figure, figures["value"], judged["rows"])
+    value, error, n = figures["value"], figures.get("standard_error"), judged["rows"]
+    sure = "" if error is None else f" (± {format_of_rows(figure, error, n, value).removesuffix(' %')})"
     chose = ", which also chose the settings" if judged["chose"] else ""
-    asked = [f"{name} {format_of_rows(name, value, judged['rows'])}" for name, value in judged["scoring"].items()]
+    asked = [f"{name} {format_of_rows(name, each, n)}" for name, each in judged["scoring"].items()]
     ranking = [each for each in _ranking(judged, figures) if each.split()[0] not in judged["scoring"]]
-    merits = ", ".join([f"{format_figure(figure, figures['value'], error)}{sure}", *asked, *ranking])
+    merits = ", ".join([f"{format_of_rows(figure, value, n)}{sure}", *asked, *ranking])
     rows = format_rows(judged["rows"], judged["different"])
     yield figure, f"{merits} on {rows} left out{chose}"
     if others := "; ".join(verdict(judged, name) for name in SIMPLER if name in judged):
@@ -232,18 +230,19 @@ def verdict(judged: Mapping[str, Any], name: str) -> str:
 
     Examples
     --------
-    >>> judged = {"rows": 600, "figure": "error", "rarest": 0.4, "model": {"value": 0.2363, "standard_error": 0.0173}}
+    >>> judged = {"rows": 600, "figure": "error", "rarest": 0.4, "model": {"value": 0.2363}}
     >>> verdict({**judged, "linear": {"value": 0.2483, "gain": 0.012, "gain_error": 0.02}}, "linear")
     'linear model 24.8 %: no clear difference (consider it: it is simpler)'
     >>> verdict({**judged, "linear": {"value": 0.351, "gain": 0.12, "gain_error": 0.0213}}, "linear")
     'linear model 35.1 %: clearly worse'
     """
-    other, figure, error = judged[name], judged["figure"], judged["model"]["standard_error"]  # one place for all
+    other, figure = judged[name], judged["figure"]
+    value = format_of_rows(figure, other["value"], judged["rows"], judged["model"]["value"])
     text = "the mean" if figure == "rmse" else "the most frequent class"
     what = SIMPLER[name] or (f"always {judged['most_frequent']}" if judged.get("most_frequent") else text)
     if name == "linear" and not is_simpler(judged, name):
         what = "plain linear model"
-    what = f"{what} {', '.join([format_figure(figure, other['value'], error), *_ranking(judged, other)])}"
+    what = f"{what} {', '.join([value, *_ranking(judged, other)])}"
     if is_clear(judged, name):
         return f"{what}: clearly {'worse' if other['gain'] > 0 else 'better'}"
     return f"{what}: no clear difference" + " (consider it: it is simpler)" * is_simpler(judged, name)

@@ -90,8 +90,8 @@ def format_share(share: float, n: float) -> str:
     return format_figure("error", share, usual_error("error", share, n))
 
 
-def format_of_rows(name: str, value: float | None, n: float) -> str:
-    """A figure of n rows, to the digits that as many rows tell; "-" where there is none."""
+def format_of_rows(name: str, value: float | None, n: float, beside: float | None = None) -> str:
+    """A figure of n rows, to the digits that as many rows tell, of it or of one that it stands beside; "-" of None."""
     if not isinstance(value, float):
         return "-" if value is None else f"{value:,}"
-    return format_figure(name, value, usual_error(name, value, n))
+    return format_figure(name, value, usual_error(name, value if beside is None else beside, n))

@@ -184,9 +184,9 @@ def _merits(judged: Mapping[str, Any], quality: Quality | None) -> Iterator[tupl
     if "model" in judged:
         merits, name = judged["model"], judged["figure"]
         text = "wrong labels" if name == "error" else "RMSE, in units of the label"
-        error = merits["standard_error"]
         text = f"{text}, {format_rows(judged['rows'], judged['different'])} left out"
-        value, sure = (format_figure(name, each, error) for each in (merits["value"], error))
+        both = merits["value"], merits["standard_error"]
+        value, sure = (format_of_rows(name, each, judged["rows"], both[0]) for each in both)
         yield f"{value.removesuffix(' %')} ± {sure}", text
     others, n = judged.get("scoring") or (quality.merits if quality else {}), judged.get("rows", 0)
     yield from ((format_of_rows(name, value, n), name) for name, value in others.items())
@@ -198,14 +198,13 @@ def _beside(summary: FitSummary) -> Iterator[str]:
     if "model" not in judged:
         return
     names = {"model": "this model", "linear": "linear model", "boosted": "boosted trees", "constant": "a constant"}
-    figure = judged["figure"]
+    figure, n = judged["figure"], judged["rows"]
     values = [(text, judged[name]["value"]) for name, text in names.items() if name in judged]
-    error = judged["model"]["standard_error"]
     notes = [f"{text[0].upper()}{text[1:]}." for name in SIMPLER if name in judged for text in [verdict(judged, name)]]
     if "linear" in judged and is_simpler(judged, "linear") and not is_clear(judged, "linear"):
         notes.append(NOT_LINEAR)
     title = "How good: " + ("wrong labels" if figure == "error" else "RMSE")
-    yield _bars(title, [(*each, format_figure(figure, each[1], error)) for each in values], notes)
+    yield _bars(title, [(*each, format_of_rows(figure, each[1], n, values[0][1])) for each in values], notes)
 
 
 def _sure(summary: FitSummary) -> Iterator[str]:
