@@ -37,7 +37,8 @@ def cautions(
     encoded = source.encoding.columns if source.encoding else ()
     levels = [column.levels for column in encoded if isinstance(column, CategoryColumn)]
     if alike := [pair for words in (counts if classes else (), *levels) for pair in _alike(words)]:
-        yield "alike", f"{join_names(alike)}: only spaces or capitals differ, and these are different values"
+        more = f", and {len(alike) - 1} more pairs" if alike[1:] else ""
+        yield "alike", f"{alike[0]}{more}: only spaces or capitals differ"
     if codes := [f"{column.name} {level!r}" for column in encoded for level in column.levels if level in NO_VALUES]:
         yield "no values", f"{join_names(codes)}: where this means missing, leave the field empty"
     if source.sparse or source.objects:
@@ -76,7 +77,7 @@ def cautions(
         first = "formats={{{!r}: {!r}}}".format(*next(iter(dates.items())))
         yield "whole dates", f"{join_names(list(dates))}: {text} {first}"
     if far := [f"{name} {_show(x, starts.get(name))}" for name, column in values.items() for x in _far_values(column)]:
-        text = "frequent and far from all others; where this means missing, leave the field empty"
+        text = "frequent and far from all others; leave it empty where it means missing"
         yield "far values", f"{join_names(far)}: {text}"
     told = {*counting, *ordering}  # where neighbours have nearly one label, as days of a series have
     names = {name: inputs for name, inputs in columns.items() if not level[inputs].all() and name not in told}
