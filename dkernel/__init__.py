@@ -12,62 +12,27 @@ from dkernel.leaf_table import LEAF_OF_NAME, load_leaf
 
 if TYPE_CHECKING:
     from dkernel.data.opening import open_source as open_source
-    from dkernel.estimators import KernelClassifier as KernelClassifier
-    from dkernel.estimators import KernelRegressor as KernelRegressor
+    from dkernel.estimators import KernelClassifier as KernelClassifier, KernelRegressor as KernelRegressor
     from dkernel.estimators.loading import load as load
     from dkernel.estimators.scoring import score as score
     from dkernel.kernels import (
         AdditiveChi2 as AdditiveChi2,
-    )
-    from dkernel.kernels import (
         ArcCosine as ArcCosine,
-    )
-    from dkernel.kernels import (
         Cauchy as Cauchy,
-    )
-    from dkernel.kernels import (
         Exp as Exp,
-    )
-    from dkernel.kernels import (
         Exponential as Exponential,
-    )
-    from dkernel.kernels import (
         FeatureMapKernel as FeatureMapKernel,
-    )
-    from dkernel.kernels import (
         FunctionKernel as FunctionKernel,
-    )
-    from dkernel.kernels import (
         Gaussian as Gaussian,
-    )
-    from dkernel.kernels import (
         Geometric as Geometric,
-    )
-    from dkernel.kernels import (
         Laplacian as Laplacian,
-    )
-    from dkernel.kernels import (
         Linear as Linear,
-    )
-    from dkernel.kernels import (
         Matern as Matern,
-    )
-    from dkernel.kernels import (
         Normalized as Normalized,
-    )
-    from dkernel.kernels import (
         Polynomial as Polynomial,
-    )
-    from dkernel.kernels import (
         PowerSeries as PowerSeries,
-    )
-    from dkernel.kernels import (
         ProductCauchy as ProductCauchy,
-    )
-    from dkernel.kernels import (
         RationalQuadratic as RationalQuadratic,
-    )
-    from dkernel.kernels import (
         Weighted as Weighted,
     )
     from dkernel.kernels.parse import parse as parse
@@ -76,13 +41,10 @@ if TYPE_CHECKING:
     from dkernel.leaves.analysis.nystrom_operator import nystrom_operator as nystrom_operator
     from dkernel.leaves.analysis.psd_check import is_psd as is_psd
     from dkernel.leaves.cells.parameters import Cells as Cells
-    from dkernel.leaves.explanation.explanation import Explanation as Explanation
-    from dkernel.leaves.explanation.explanation import explain as explain
+    from dkernel.leaves.explanation.explanation import Explanation as Explanation, explain as explain
     from dkernel.leaves.export.onnx import to_onnx as to_onnx
-    from dkernel.leaves.look.look import Look as Look
-    from dkernel.leaves.look.look import look as look
-    from dkernel.leaves.objects.strings_and_sets import SetKernel as SetKernel
-    from dkernel.leaves.objects.strings_and_sets import SpectrumKernel as SpectrumKernel
+    from dkernel.leaves.look.look import Look as Look, look as look
+    from dkernel.leaves.objects.strings_and_sets import SetKernel as SetKernel, SpectrumKernel as SpectrumKernel
     from dkernel.leaves.transforms.binning import BinningFeatures as BinningFeatures
     from dkernel.leaves.transforms.cca import KernelCCA as KernelCCA
     from dkernel.leaves.transforms.clustering import KernelKMeans as KernelKMeans
@@ -90,8 +52,6 @@ if TYPE_CHECKING:
     from dkernel.leaves.transforms.kernel_features import KernelFeatures as KernelFeatures
     from dkernel.leaves.transforms.kernel_maps import (
         FourierFeatures as FourierFeatures,
-    )
-    from dkernel.leaves.transforms.kernel_maps import (
         NystromFeatures as NystromFeatures,
     )
     from dkernel.leaves.transforms.one_class import OneClassSVM as OneClassSVM
