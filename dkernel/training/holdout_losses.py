@@ -48,7 +48,10 @@ class HoldoutLosses:
     @property
     def mean(self) -> float:
         """The mean loss; 0 without rows."""
-        return float(self.weight @ self.values / self.weight.sum()) if len(self.weight) else 0.0
+        return self._average(self.values)
+
+    def _average(self, values: F64) -> float:
+        return float(self.weight @ values / self.weight.sum()) if len(self.weight) else 0.0
 
     @property
     def figures(self) -> dict[str, float]:
@@ -67,6 +70,26 @@ class HoldoutLosses:
         if self.wrong is None or other.wrong is None:
             return False
         return clearly_more(self.wrong, other.wrong, self.weight)
+
+    @property
+    def error(self) -> float:
+        """The share of wrong labels; the mean loss where no labels are judged."""
+        return self.mean if self.wrong is None else self._average(self.wrong)
+
+    def stays_behind(self, rival: "HoldoutLosses | None", errors: Sequence[float], left: int) -> bool:
+        """True if the error is clearly larger than with the scores of a rival, and stays above it.
+
+        A learning curve flattens, so a later step gains no more than the last half of the steps did in the mean.
+
+        Parameters
+        ----------
+        errors : errors after each step so far, the last one of these scores
+        left : number of steps that are left
+        """
+        half, steps = len(errors) // 2, len(errors) - 1 - len(errors) // 2
+        if rival is None or steps < 2 or errors[-1] - left * (errors[half] - errors[-1]) / steps <= rival.error:
+            return False
+        return rival.is_better(self) if self.wrong is None else self.spoils_labels(rival)
 
 
 def find_best(fits: Sequence[HoldoutLosses]) -> int:

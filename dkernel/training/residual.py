@@ -52,6 +52,7 @@ class Residual:
     start : coefficients of the global stage
     pieces : pieces of the source, which together have all of its rows
     weight : sum of the weights of all rows; None if each row has the weight 1
+    rival : losses of the best way so far; None for the first one
     """
 
     problem: FitProblem
@@ -59,6 +60,7 @@ class Residual:
     start: Coefficients
     pieces: Partition
     weight: float | None
+    rival: HoldoutLosses | None = None
 
     @property
     def objective(self) -> Objective:

@@ -150,7 +150,7 @@ def _limit_components(fit: Fit, chosen: SelectedModel) -> tuple[Sizes, str]:
     """Return sizes with no more components than are enough by the choice, and the reason if they are fewer."""
     recipe, sizes = fit.recipe, fit.sizes
     most = sizes.components
-    enough = most if chosen.enough is None else max(chosen.enough, LEAST_COMPONENTS)
+    enough = most if chosen.enough is None else chosen.enough
     why = f"{most:,} would lower the loss by some 1 % at most"
     if chosen.loss is None and "way" in chosen.why and learns_rest(recipe.local_stage):
         enough, why = min(enough, LEAST_COMPONENTS), f"{recipe.local_stage} learn the rest"

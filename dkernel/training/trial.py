@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from math import inf
 from typing import Any
 
@@ -19,7 +18,7 @@ from dkernel.training.holdout_losses import find_best
 from dkernel.training.local_stages import fit_local, learns_rest, local_pieces
 from dkernel.training.residual import Residual
 from dkernel.training.selection.candidates import SelectedModel
-from dkernel.training.selection.ways import GRIDS_ALONE, Way
+from dkernel.training.selection.ways import COMPONENTS, GRIDS_ALONE, Way
 from dkernel.training.stages import Fit, choose_model, prepare_problem
 
 TRIAL_ROWS = 2**16  # rows up to which a trial costs seconds; of more, grids alone are tried
@@ -32,6 +31,7 @@ class WayTrial:
     Up to TRIAL_ROWS rows grids alone, components, and grids behind components are fitted in any case, and of more rows
     grids alone, as a small sample does not show what they learn from all of many rows. Other ways are fitted if a race
     on samples says so. Grids alone come first, as they cost least; all components take most of the seconds of a trial.
+    Of many rows components come first where they win the race: grids then end as soon as they stay behind.
 
     Parameters
     ----------
@@ -51,13 +51,16 @@ class WayTrial:
         self.in_turn = self.few or not explain_order(self.known.survey)  # of many rows one way may change their order
         holdout = self.known.split(self.known.sizes).holdout
         self.judged = len(holdout.X) > 0 and self.in_turn and len(self.ways) > 1
+        self.tries_grids = self.judged and GRIDS_ALONE in self.ways
         self.notes = dict(self.known.run.chosen)
+        self.reached = inf  # loss of grids alone, if these are fitted before the choice and gain something
 
     def run(self) -> FittedWay:
         """Fit the ways, and return the best on the holdout."""
         effort, why = self.known.recipe.effort, "grids"
-        if self.judged and GRIDS_ALONE in self.ways:
+        if self.tries_grids and (self.few or effort == "low"):
             self._fit([GRIDS_ALONE])
+            self.reached = self.fitted[0].holdout["loss"] if self.fitted[0].machine is not None else inf
         if not self.reached < inf or effort != "low":
             why = self._fit_others()
         best = self._find_best()
@@ -66,11 +69,11 @@ class WayTrial:
             best.problem.run.note("way", "; ".join(filter(None, (why, losses and f"losses on the holdout {losses}"))))
         return best
 
-    @cached_property
-    def reached(self) -> float:
-        """The loss of grids alone on the holdout; infinite if they are not fitted or gain nothing."""
-        first = self.fitted[0] if self.fitted else None
-        return inf if first is None or first.machine is None else first.holdout["loss"]
+    @property
+    def settings(self) -> Any:
+        """The settings of grids alone, from which those behind components go on; None before."""
+        first = self.fitted[0].local if self.fitted else None
+        return None if first is None else first.setting
 
     def _fit_others(self) -> str:
         """Choose a kernel, and fit the ways with it; return the reason of the race."""
@@ -78,12 +81,15 @@ class WayTrial:
         left = [way for way in self.ways if gain or not self.fitted or way != GRIDS_ALONE]
         tried = tuple(way for way in left if self.judged and self._is_tried(way))
         chosen = choose_model(self.known, left, tried=tried, reached=self.reached)
-        if not chosen.ways and not self.fitted:  # a search chooses no way
+        if not (chosen.ways or tried or self.fitted):  # a search chooses no way
             chosen = replace(chosen, ways=tuple(left))
         by_stage: dict[tuple[str, bool], list[Way]] = {}
         for way in chosen.ways:  # ways with the same global stage and number of components share it
             by_stage.setdefault((way.features, learns_rest(way.local)), []).append(way)
-        for together in by_stage.values():
+        turns = list(by_stage.values())
+        if self.tries_grids and not self.fitted:  # grids behind components go on from the settings of grids alone
+            turns.insert(len(turns) if chosen.ways == (COMPONENTS,) else 0, [GRIDS_ALONE])
+        for together in turns:
             if gain and together[0] in tried and not learns_rest(together[0].local):
                 self._fit_components(together, chosen)
             else:
@@ -101,11 +107,10 @@ class WayTrial:
         """Fit ways with components: all of these where they lead, else all only if few are better than grids alone."""
         most = self.known.sizes.components
         leads = chosen.loss is not None or chosen.reached < self.reached
-        if leads or chosen.enough == LEAST_COMPONENTS or most <= LEAST_COMPONENTS:
-            self._fit(together, chosen)
-            return
-        self._fit(together, replace(chosen, enough=LEAST_COMPONENTS))
-        if self.fitted[-1].losses.mean < self.fitted[0].losses.mean:
+        leads = leads or chosen.enough == LEAST_COMPONENTS or most <= LEAST_COMPONENTS
+        if not leads:
+            self._fit(together, replace(chosen, enough=LEAST_COMPONENTS))
+        if leads or self.fitted[-1].losses.mean < self.fitted[0].losses.mean:
             self._fit(together, chosen)
 
     def _fit(self, ways: Sequence[Way], chosen: SelectedModel | None = None) -> None:
@@ -118,9 +123,35 @@ class WayTrial:
             name = f"{way.features}-rest" if way.features == "kernel" and learns_rest(way.local) else way.features
             name += "-few" if chosen is not None and chosen.enough == LEAST_COMPONENTS else ""
             run = replace(run, key=f"{run.key}-{name}", journal=run.journal.within(name), chosen=dict(self.notes))
-        known = replace(known, run=run)
-        settings = fitted[0].local.setting if fitted and fitted[0].local is not None else None
-        fitted.append(_fit_way(known, chosen, ways, self.opened, {GRIDS_ALONE.local: settings}))
+        fitted.append(self._fit_way(replace(known, run=run), chosen, ways))
+
+    def _fit_way(self, known: Fit, chosen: SelectedModel | None, ways: Sequence[Way]) -> FittedWay:
+        """Fit a global stage and the local stages that these ways have after it, and keep the best of these."""
+        stages, features = [way.local for way in ways], ways[0].features
+        way = Way(features, "auto" if len(ways) > 1 else stages[0])
+        fit = replace(known, recipe=way.of(known.recipe))
+        if features != "kernel":
+            choice = choose_model(fit)
+            if chosen is not None:
+                choice = replace(choice, why=choice.why | {"way": chosen.why["way"]}, findings=chosen.findings)
+            chosen = choice
+        assert chosen is not None
+        problem = prepare_problem(fit, chosen)
+        self.opened.callback(problem.reader.close)
+        outcome = _solve(fit, problem)
+        problem = replace(problem, setup=problem.setup.without_factors())  # no later stage needs them
+        of_class, start = problem.objective.class_weights, expand_coefficients(problem.coordinates, outcome.v)
+        weighted = fit.ask.source.weight is not None or of_class is not None
+        weight = fit.targets.weigh_rows(of_class, fit.counts, fit.survey.weight) if weighted else None
+        pieces = local_pieces(fit.ask.units, problem.schedules[0] if problem.reader.on_disk else ())
+        rival = self._find_best().losses if self.fitted else None
+        residual = Residual(problem, fit.survey, start, pieces, weight, rival)
+        grids = {GRIDS_ALONE.local: self.settings}
+        findings = {way.local: chosen.findings.get(way) or grids.get(way.local) for way in ways if way.local != "none"}
+        local = fit_local(residual, findings) if findings else None
+        if local is not None:
+            residual.run.note("local", local.why)
+        return FittedWay(" or ".join(way.text for way in ways), fit, chosen, outcome, residual, local)
 
     def _find_best(self) -> FittedWay:
         """Return the best way; of equals one with components comes first, and cells last."""
@@ -131,37 +162,6 @@ class WayTrial:
 
 def _complexity(way: FittedWay) -> tuple[bool, bool]:
     return learns_rest(way.fit.recipe.local_stage), way.fit.recipe.constant_map
-
-
-def _fit_way(
-    known: Fit, chosen: SelectedModel | None, ways: Sequence[Way], opened: ExitStack, settings: Mapping[str, Any]
-) -> FittedWay:
-    """Fit a global stage and the local stages that these ways have after it, and keep the best of these.
-
-    Parameters
-    ----------
-    chosen : choice of a race; None before it
-    settings : word of a local stage -> settings that it had alone, from which its search goes on
-    """
-    stages, features = [way.local for way in ways], ways[0].features
-    way = Way(features, "auto" if len(ways) > 1 else stages[0])
-    fit = replace(known, recipe=way.of(known.recipe))
-    if features != "kernel":
-        choice = choose_model(fit)
-        if chosen is not None:
-            choice = replace(choice, why=choice.why | {"way": chosen.why["way"]}, findings=chosen.findings)
-        chosen = choice
-    assert chosen is not None
-    problem = prepare_problem(fit, chosen)
-    opened.callback(problem.reader.close)
-    outcome = _solve(fit, problem)
-    problem = replace(problem, setup=problem.setup.without_factors())  # no later stage needs them
-    findings = {way.local: chosen.findings.get(way) or settings.get(way.local) for way in ways if way.local != "none"}
-    residual = _make_residual(fit, problem, outcome)
-    local = fit_local(residual, findings) if findings else None
-    if local is not None:
-        residual.run.note("local", local.why)
-    return FittedWay(" or ".join(way.text for way in ways), fit, chosen, outcome, residual, local)
 
 
 def _solve(fit: Fit, problem: FitProblem) -> SolverResult:
@@ -175,14 +175,6 @@ def _solve(fit: Fit, problem: FitProblem) -> SolverResult:
     if problem.alpha == "auto":
         run.note("alpha", format_alpha(outcome.alpha, outcome.tried, problem.setup.sample_path))
     return outcome
-
-
-def _make_residual(fit: Fit, problem: FitProblem, outcome: SolverResult) -> Residual:
-    of_class = problem.objective.class_weights
-    weighted = fit.ask.source.weight is not None or of_class is not None
-    weight = fit.targets.weigh_rows(of_class, fit.counts, fit.survey.weight) if weighted else None
-    pieces = local_pieces(fit.ask.units, problem.schedules[0] if problem.reader.on_disk else ())
-    return Residual(problem, fit.survey, expand_coefficients(problem.coordinates, outcome.v), pieces, weight)
 
 
 def format_alpha(alpha: float, tried: Mapping[str, float], sample: Mapping[str, float]) -> str:

@@ -53,3 +53,30 @@ def test_a_single_row_spoils_no_labels(more, fewer, clear, weight):
     assert one.spoils_labels(two) is clear
     usual, joint = (CandidateLoss(0.5, np.zeros(1), wrong=wrong) for wrong in (spoilt, other))
     assert (compare_errors(joint, usual) is not None) is clear
+
+
+@pytest.mark.parametrize(
+    ("errors", "left", "behind"),
+    [
+        ([0.4, 0.3, 0.25, 0.22, 0.2], 4, True),
+        ([0.4, 0.3, 0.25, 0.22, 0.2], 40, False),  # it may still come down
+        ([0.4, 0.3, 0.22, 0.2], 1, False),  # four steps show no pace
+        ([0.24, 0.24, 0.24, 0.22, 0.2], 10, False),
+    ],
+)
+@pytest.mark.parametrize("labels", [True, False])
+def test_a_stage_stays_behind_where_its_pace_leaves_it_above_another(errors, left, behind, labels):
+    def judged(error):
+        return losses(0.1, round(error * ROWS)) if labels else losses(error)
+
+    last = judged(errors[-1])
+    assert last.error == pytest.approx(errors[-1])
+    assert last.stays_behind(judged(0.05), errors, left) is behind
+    assert not last.stays_behind(None, errors, left)
+    assert not last.stays_behind(judged(errors[-1]), errors, 0)  # it is no worse
+
+
+def test_labels_tell_of_a_smaller_loss():
+    ahead, rival = losses(0.1, 80), losses(0.3, 20)
+    assert ahead.stays_behind(rival, [0.2] * 8, 4)
+    assert not rival.stays_behind(ahead, [0.05] * 8, 4)

@@ -47,19 +47,21 @@ class Known:
         return SimpleNamespace(holdout=SimpleNamespace(X=np.zeros((100, 1))))
 
 
-def run_trial(monkeypatch, losses, reached=np.inf, enough=None, n=10_000, components=2048, **recipe):
+def run_trial(monkeypatch, losses, reached=np.inf, enough=None, n=10_000, components=2048, raced=(), **recipe):
     """The components of each fit in order, the settings that each began with, and the components of the best.
 
     Parameters
     ----------
     losses : components of a fit, 0 of grids alone -> its loss
     reached : loss of the choice on the sample
+    raced : ways that win a race
     """
     seen = []
 
-    def fit(known, chosen, _ways, _opened, settings):
-        most = 0 if chosen is None else components if chosen.enough is None else chosen.enough
-        seen.append((most, settings["grids"]))
+    def fit(self, known, chosen, ways):
+        alone = list(ways) == [GRIDS_ALONE]
+        most = 0 if alone else components if chosen.enough is None else chosen.enough
+        seen.append((most, self.settings))
         losses_of = HoldoutLosses("squared", losses[most] * SPREAD, None, np.ones(100))
         return SimpleNamespace(
             losses=losses_of,
@@ -68,15 +70,15 @@ def run_trial(monkeypatch, losses, reached=np.inf, enough=None, n=10_000, compon
             learns=True,
             local=SimpleNamespace(setting="settings of grids alone"),
             text=str(most),
-            fit=SimpleNamespace(recipe=SimpleNamespace(local_stage="grids", constant_map=chosen is None)),
+            fit=SimpleNamespace(recipe=SimpleNamespace(local_stage="grids", constant_map=alone)),
             problem=SimpleNamespace(run=known.run),
         )
 
     def choose(_, left, tried, **__):
-        chosen = tuple(way for way in tried or left if way != GRIDS_ALONE)
+        chosen = raced or tuple(way for way in tried or left if way != GRIDS_ALONE)
         return SelectedModel(None, None, {"way": "why"}, enough=enough, ways=chosen, reached=reached)
 
-    monkeypatch.setattr(trial, "_fit_way", fit)
+    monkeypatch.setattr(WayTrial, "_fit_way", fit)
     monkeypatch.setattr(trial, "choose_model", choose)
     known = Known(Run(), SimpleNamespace(n=n, components=components), Recipe(**recipe))
     with ExitStack() as opened:
@@ -113,6 +115,14 @@ def test_with_a_low_effort_grids_that_gain_are_enough(monkeypatch):
     assert run_trial(monkeypatch, {0: 0.5}, effort="low")[0] == [0]
 
 
-def test_of_many_rows_the_race_says_what_is_fitted_beside_grids(monkeypatch):
+@pytest.mark.parametrize(
+    ("raced", "fitted"),
+    [
+        ((), [0]),
+        ((Way(),), [2048, 0]),  # grids end as soon as they stay behind
+        ((Way(), BOTH), [0, 2048]),  # the settings of grids alone come first
+    ],
+)
+def test_of_many_rows_the_race_says_what_is_fitted_beside_grids(monkeypatch, raced, fitted):
     monkeypatch.setattr(trial, "explain_order", lambda _: "")
-    assert run_trial(monkeypatch, {0: 0.5}, n=TRIAL_ROWS + 1)[0] == [0]
+    assert run_trial(monkeypatch, {0: 0.5, 2048: 0.4}, n=TRIAL_ROWS + 1, raced=raced)[0] == fitted

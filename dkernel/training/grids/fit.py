@@ -3,7 +3,8 @@
 A round reads the rows once. Each task adds the group of the round before to the scores of its rows, and adds their
 residuals, minus the derivative of the loss over the bound of its curvature, to the bins of the next group. The client
 learns the coefficients of the group (`dkernel.model.local.grids`). A step that lowers an upper bound of the loss cannot
-raise it. The rounds end when the holdout improves no more; the groups up to its smallest loss are kept.
+raise it. The rounds end when the holdout improves no more or shows that another way stays better. The groups up to the
+smallest loss are kept.
 """
 
 from collections.abc import Callable
@@ -195,6 +196,8 @@ class GridState(State):
     scores : scores of the holdout, float32 (rows, outputs)
     loss, best_steps, best_scores : smallest loss of the holdout, number of groups with it, and its scores
     bytes : bytes of the coefficients in a model file
+    errors : errors of the holdout after each group
+    beaten : True if the way with these grids stays worse than the best one so far
     """
 
     change: Tables | None = None
@@ -203,6 +206,8 @@ class GridState(State):
     best_steps: int = 0
     best_scores: F32
     bytes: int = 0
+    errors: tuple[float, ...] = ()
+    beaten: bool = False
 
 
 class GridSolver(StateMachine[GridState, FittedGrids]):
@@ -255,7 +260,7 @@ class GridSolver(StateMachine[GridState, FittedGrids]):
         idle = (state.steps - state.best_steps) * self.statistic.group
         next_bytes = self.statistic.part(state.steps).n_bins * self._bin_bytes
         full = self.room is not None and state.steps and state.bytes + next_bytes > self.room
-        ended = state.ended or full or state.steps == self.rounds or idle >= IDLE_GRIDS
+        ended = state.ended or state.beaten or full or state.steps == self.rounds or idle >= IDLE_GRIDS
         return None if ended else lambda: self._read(state)
 
     def advance(self, state: GridState, sums: BinSums) -> GridState:
@@ -291,7 +296,8 @@ class GridSolver(StateMachine[GridState, FittedGrids]):
         scores, steps, part = state.scores.copy(), state.steps + 1, self.statistic.part(state.steps)
         part.add_scores(self.holdout.T, change.coef, change.unit, scores)
         self.tables = [*self.tables[: state.steps], change]
-        judged = self.residual.losses(scores).figures
+        losses = self.residual.losses(scores)
+        judged, errors = losses.figures, (*state.errors, losses.error)
         line |= {f"holdout_{name}": value for name, value in judged.items() if name != "rows"}
         after = replace(
             state,
@@ -300,6 +306,8 @@ class GridSolver(StateMachine[GridState, FittedGrids]):
             change=change,
             scores=scores,
             bytes=state.bytes + sum(each.nbytes for each in pack_tables(change).values()),
+            errors=errors,
+            beaten=losses.stays_behind(self.residual.rival, errors, self.rounds - steps),
         )
         loss = judged.get("loss", inf)  # infinite without a holdout
         if self.residual.judges and not loss < state.loss:

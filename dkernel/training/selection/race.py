@@ -37,7 +37,7 @@ class Race:
     judge : judge with the rows and the executor
     n : number of rows of the fit
     ways : ways that are left, besides those that are tried
-    tried : ways that are fitted to all rows in any case; grids alone are fitted already
+    tried : ways that are fitted to all rows in any case
     stages : word -> local stage of these ways
     prepared : word of a local stage -> data that it learns from beside the rows
     reached : loss of grids alone on the holdout, infinite if they are not fitted or gain nothing
@@ -79,18 +79,14 @@ class Race:
         """True while a way with components is left."""
         return any(way.features == "kernel" for way in (*self.tried, *self.ways))
 
-    def drop_beaten(self, margin: float) -> None:
+    def drop_beaten(self) -> None:
         """Keep the ways that are better than those of the trial on the largest sample, and by their curves.
 
         A prediction is too small if some labels are wrong, so it is compared also with what grids have reached.
-
-        Parameters
-        ----------
-        margin : share of the loss by which a way may be above the others, since its kernel may improve
         """
         if self.tried:
             predicted = [self.predict(way) for way in self.compared if way != GRIDS_ALONE]
-            least = min([np.log(max(self.reached, NO_LOSS)), *predicted]) + np.log1p(margin)
+            least = min([np.log(max(self.reached, NO_LOSS)), *predicted])
             self.ways = [way for way in self.ways if self._leads(way) and self.predict(way) < least]
 
     @property
@@ -127,18 +123,13 @@ class Race:
         path = np.log(max(most / first, 1)) / np.log(max(self.n / FEW_RACE_ROWS, 2))
         return max(1, int(min(most, rows, first * (rows / FEW_RACE_ROWS) ** path)))
 
-    def race(self, kernel: Candidate, margin: float) -> None:
-        """Fit the ways to the samples with this kernel, and drop those that are beaten.
-
-        Parameters
-        ----------
-        margin : see `drop_beaten`
-        """
+    def race(self, kernel: Candidate) -> None:
+        """Fit the ways to the samples with this kernel, and drop those that are beaten."""
         self.kernel = kernel
         self.curves = {way: curve for way, curve in self.curves.items() if way.features != "kernel"}
         for rows in self.sample_sizes():
             self._judge_ways([*self.compared, *self.ways], rows)
-        self.drop_beaten(margin)
+        self.drop_beaten()
 
     def _judge_ways(self, ways: Sequence[Way], rows: int) -> None:
         """Add a point to the curve of each way that has none for these rows, after a fit to them."""

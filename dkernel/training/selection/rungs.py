@@ -36,9 +36,6 @@ ENOUGH_JUDGED = 1000  # validation rows; with fewer, half of the components may 
 # On 10,000 rows of magic .01 takes 2,560 landmarks and twice the work of .015, which takes 1,024, for test errors of
 # 12.09 and 11.86 instead of 12.04 and 11.83 %.
 ENOUGH_GAIN, FAR_FROM_ENOUGH = 0.015, 0.04
-# A way leaves the early race if its predicted loss is above that of the grids by more than this share: on kin40k
-# components + cells have .075 with the first kernel and .028 with the metric that is learned later.
-KERNEL_MARGIN = 3.0
 _loss = attrgetter("loss")
 
 
@@ -124,31 +121,21 @@ def has_race(search: Search, _: Sequence[Trial]) -> bool:
 
 
 def has_early_race(search: Search, leaders: Sequence[Trial]) -> bool:
-    """True if grids alone are fitted already, so that an early race may save the choice of a kernel."""
+    """True if grids alone are fitted in any case, so that an early race may save the choice of a kernel."""
     return has_race(search, leaders) and search.race is not None and search.race.tried == (GRIDS_ALONE,)
 
 
-def try_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[Trial]:
-    """Race the ways with the best kernel so far; those that can win go on."""
-    return _race(search, leaders, KERNEL_MARGIN)
-
-
-def finish_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[Trial]:
-    """Race the ways that are left with the kernel that was chosen; the best goes on.
+def race_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[Trial]:
+    """Race the ways with the best kernel so far; those that can win go on.
 
     None is left if all ways with grids are tried and grids alone are better than the kernel, which the others refine.
     """
     race = search.race
     assert race is not None
-    if len(race.tried) > 1 and leaders and search.loss_of(leaders[0]) >= race.reached:
+    if leaders and search.loss_of(leaders[0]) >= race.reached:
         race.ways = []
-        return list(leaders)
-    return _race(search, leaders, 0.0)
-
-
-def _race(search: Search, leaders: Sequence[Trial], margin: float) -> list[Trial]:
-    assert search.race is not None
-    search.race.race(_leading(search, leaders), margin)
+    else:
+        race.race(_leading(search, leaders))
     return list(leaders)
 
 
@@ -334,7 +321,7 @@ def count_components(search: Search, leaders: Sequence[Trial], fidelity: Fidelit
     """Judge the best with more and more components until a doubling gains little; it goes on unchanged."""
     judge, best = search.judge, leaders[0].candidate
     if best.plain and 2 * judge.p <= LEAST_COMPONENTS:
-        search.enough = 2 * judge.p  # half of them are all features
+        search.enough = LEAST_COMPONENTS  # half of them are all features
         return list(leaders)
     for components in (FINALIST_RUNG.components, METRIC_RUNG.components, fidelity.components):
         level = replace(fidelity, components=components, halved=True)
@@ -342,7 +329,7 @@ def count_components(search: Search, leaders: Sequence[Trial], fidelity: Fidelit
             continue
         result = judge.trials([best], level)[0].result
         if result.gain + result.error < ENOUGH_GAIN * result.loss:
-            search.enough = components
+            search.enough = max(components, LEAST_COMPONENTS)
             break
         if not result.gain < FAR_FROM_ENOUGH * result.loss:
             break
@@ -388,13 +375,13 @@ def best_of_families(trials: Sequence[Trial]) -> list[Trial]:
 
 RUNGS = (
     Rung("grid", GRID_RUNG, has_grid, try_grid, lambda words: words.candidates),
-    Rung("ways", FINALIST_RUNG, has_early_race, try_ways, of_kernel=False),
+    Rung("ways", FINALIST_RUNG, has_early_race, race_ways, of_kernel=False),
     Rung("finalists", FINALIST_RUNG, can_try_finalists, try_finalists, lambda words: min(words.candidates, 10)),
     # three gammas and the rounds, for each kernel
     Rung("metric", METRIC_RUNG, can_learn_metrics, learn_metrics, lambda words: 6 * words.kernels * words.metric),
     Rung("components", LAST_RUNG, always, try_more_components, lambda words: 2 * words.gamma),
     Rung("linear", LAST_RUNG, can_try_linear, try_linear),
-    Rung("last ways", FINALIST_RUNG, has_race, finish_ways, of_kernel=False),
+    Rung("last ways", FINALIST_RUNG, has_race, race_ways, of_kernel=False),
     Rung("enough", LAST_RUNG, can_count_components, count_components, of_kernel=False),
     Rung("joint loss", JOINT_RUNG, can_try_joint_loss, try_joint_loss, of_kernel=False),
 )

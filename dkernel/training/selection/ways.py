@@ -45,7 +45,7 @@ class Way:
         return recipe.replace(local=local)
 
 
-GRIDS_ALONE = Way("none", "grids")
+COMPONENTS, GRIDS_ALONE = Way(), Way("none", "grids")
 
 
 def is_open(recipe: Recipe) -> bool:

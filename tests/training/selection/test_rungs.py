@@ -125,6 +125,17 @@ def test_components_are_counted_where_a_fit_may_have_fewer(components, counted):
     assert rungs.can_count_components(search, climb(search, ["grid"])) == counted
 
 
+def test_no_fewer_components_are_enough_than_the_fewest_of_a_fit():
+    """A trial fits as many first: with a smaller number here it would fit the same ones again."""
+    search = search_of(lambda _: 1.0)
+    leaders = climb(search, ["grid"])
+    search.judge.trials = lambda *_: [
+        Trial(leaders[0].candidate, CandidateLoss(1.0, np.zeros((1, 1)), gain=0, error=0))
+    ]
+    rungs.count_components(search, leaders, rungs.LAST_RUNG)
+    assert search.enough == LEAST_COMPONENTS
+
+
 def test_finalists_are_not_judged_twice_on_the_same_rows():
     search = search_of(lambda c: c.factor, rows=900, components=256)
     climb(search, ["grid", "finalists"])
