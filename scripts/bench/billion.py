@@ -106,9 +106,9 @@ def measure(way: str, rows: int, killed: int) -> dict[str, Any]:
     line: dict[str, Any] = {"way": way, "rows": f"{rows:,}"}
     with tempfile.TemporaryDirectory() as place:
         command = [sys.executable, __file__, "--rows", str(rows), "--killed", str(killed), "--fit", way, place]
-        runs = [measured.measure(command)]
+        runs = [measured.measure(command, interval=1.0)]
         while runs[-1]["status"] == -signal.SIGKILL and len(runs) < 2:
-            runs.append(measured.measure(command))
+            runs.append(measured.measure(command, interval=1.0))
     if runs[-1]["status"]:
         raise SystemExit(f"{way} ended with {runs[-1]['status']}")
     line |= {"seconds": [run["seconds"] for run in runs]}
