@@ -15,6 +15,7 @@ from dkernel.kernels.base import Kernel
 from dkernel.losses.losses import Loss
 from dkernel.model.local_settings import PARAMETERS_SENTENCE
 from dkernel.streaming.reduction import Statistic
+from tests.conftest import ABSENT
 from tests.rooms import TREES
 
 TO_EXTEND = (Kernel, FeatureMap, Loss, Statistic)
@@ -30,6 +31,7 @@ SENTENCES = re.compile(
 def public() -> dict[str, tuple[object, bool]]:
     """Dotted name -> the object, and whether it is a method: each function once, where a class first has it."""
     classes = [getattr(dkernel, name) for name in dkernel.__all__ if name not in ("__version__", "errors")]
+    classes = [one for one in classes if one.__module__.startswith("dkernel.")]  # not what stands for an absent leaf
     found, seen = {}, set()
     for one in (*TO_EXTEND, *classes):
         name = f"{one.__module__}.{one.__qualname__}"
@@ -81,6 +83,7 @@ def test_a_public_docstring_follows_numpydoc(name):
     assert of_a_class_to_extend or not inspect.isfunction(value) or "Raises\n------" in text
 
 
+@pytest.mark.skipif(bool(ABSENT), reason="a leaf that is absent has some of the sentences")
 def test_an_editor_shows_no_name_in_braces():
     """The source of a docstring is what most editors show, and its sentences are those of the passages."""
     shown = [
