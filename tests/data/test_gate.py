@@ -31,6 +31,7 @@ from dkernel.data.collections.arrays import from_arrays
 from dkernel.data.column_types import is_bytes, value_type
 from dkernel.data.source import Source
 from dkernel.errors import DKernelError
+from dkernel.leaf_table import has_leaf
 from dkernel.model.model_file import compute_digest
 from tests.combinations import examples
 
@@ -191,10 +192,12 @@ NOT_OF_NUMPY = (
 
 
 def write_npz(table, folder):
-    """Arrays of a value a row; None where numpy has no type for gaps, zones or decimals."""
+    """Arrays of a value a row; None where numpy has no type for gaps, zones or decimals, or nothing reads them."""
     kinds = [column.type for column in table.columns]
-    if any(column.null_count for column in table.columns) or any(
-        any(is_(k) for is_ in NOT_OF_NUMPY) or getattr(k, "tz", None) for k in kinds
+    if (
+        not has_leaf("arrays")
+        or any(column.null_count for column in table.columns)
+        or any(any(is_(k) for is_ in NOT_OF_NUMPY) or getattr(k, "tz", None) for k in kinds)
     ):
         return None
     arrays = {}
