@@ -33,13 +33,9 @@ def fit(case, noise, **settings):
     return y, chosen, min(error(machine, y) for machine in given)
 
 
-# A quantile has a kink, where digits end before the steps do.
-QUANTILE = pytest.mark.slow, pytest.mark.filterwarnings("ignore:solver='exact' was not fully converged")
-
-
 @pytest.mark.parametrize("noise", LEVELS)
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("loss", ["squared", "huber", pytest.param("quantile", marks=QUANTILE)])
+@pytest.mark.parametrize("loss", ["squared", "huber", pytest.param("quantile", marks=pytest.mark.slow)])
 def test_the_chosen_alpha_is_nearly_the_best_and_intervals_cover(case, noise, loss):
     y, chosen, best = fit(case, noise, solver="exact", loss=loss)
     assert error(chosen, y) <= 1.1 * best
