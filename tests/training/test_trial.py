@@ -2,19 +2,26 @@
 
 import threading
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from dkernel.data.collections.arrays import from_arrays
 from dkernel.model.recipe import Recipe
 from dkernel.solvers.sizes import LEAST_COMPONENTS
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.training import trial
+from dkernel.training.checkpoint import Checkpoint
+from dkernel.training.fit import train
+from dkernel.training.grids.fit import GridSolver
 from dkernel.training.holdout_losses import HoldoutLosses
 from dkernel.training.selection.candidates import SelectedModel
-from dkernel.training.selection.ways import GRIDS_ALONE, Way
+from dkernel.training.selection.ways import COMPONENTS, GRIDS_ALONE, Way
 from dkernel.training.trial import TRIAL_ROWS, WayTrial
+from tests.streaming.sources import waves
+from tests.training.fits import digest
 
 BOTH = Way("kernel", "grids")
 WAYS = (Way(), GRIDS_ALONE, BOTH)
@@ -126,3 +133,43 @@ def test_with_a_low_effort_grids_that_gain_are_enough(monkeypatch):
 def test_of_many_rows_the_race_says_what_is_fitted_beside_grids(monkeypatch, raced, fitted):
     monkeypatch.setattr(trial, "explain_order", lambda _: "")
     assert run_trial(monkeypatch, {0: 0.5, 2048: 0.4}, n=TRIAL_ROWS + 1, raced=raced)[0] == fitted
+
+
+class StoppedError(Exception):
+    """Ends a fit where a test wants it."""
+
+
+def test_grids_that_stay_behind_end_early_and_the_fit_goes_on_to_the_same_bytes(monkeypatch, tmp_path):
+    monkeypatch.setattr(trial, "TRIAL_ROWS", 1000)  # of which 4,500 are many
+    choose = trial.choose_model
+
+    def choose_components(known, ways=(), **given):
+        chosen = choose(known, ways, **given)
+        return replace(chosen, ways=(COMPONENTS,)) if len(ways) > 1 else chosen
+
+    monkeypatch.setattr(trial, "choose_model", choose_components)
+    ends, finish, judge = [], GridSolver.finish, GridSolver._after
+    monkeypatch.setattr(GridSolver, "finish", lambda self, state: ends.append(state) or finish(self, state))
+    X, y = waves(4500)
+
+    def fit(executor, folder=None):
+        source = from_arrays(X, y)
+        checkpoint = None if folder is None else Checkpoint(folder, resume=True)
+        return train(source, Recipe(solver="psgd", task="regress", loss="squared"), executor, checkpoint=checkpoint)
+
+    result = fit(SerialExecutor())
+    assert [(state.beaten, state.steps < 32) for state in ends] == [(True, True)]
+    whole = digest(result, tmp_path)
+    assert digest(fit(ThreadsExecutor(2)), tmp_path) == whole
+
+    def stop(self, state, *given):
+        if state.steps == ends[0].steps - 1:
+            raise StoppedError
+        return judge(self, state, *given)
+
+    monkeypatch.setattr(GridSolver, "_after", stop)
+    with pytest.raises(StoppedError):
+        fit(SerialExecutor(), tmp_path / "c")
+    monkeypatch.setattr(GridSolver, "_after", judge)
+    assert digest(fit(SerialExecutor(), tmp_path / "c"), tmp_path) == whole
+    assert ends[-1].steps == ends[0].steps

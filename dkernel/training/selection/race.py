@@ -3,7 +3,7 @@
 A way is a global stage (components of a kernel, or none) and a local one on its residual (grids, cells, or none). A
 trial fits grids, components and grids behind components to all rows, where these are few enough, and the holdout
 decides. Any other way, and of more rows any but grids alone, is fitted too where it is better than these on a sample
-and by its learning curve, extended to all rows.
+and, of few rows, by its learning curve, extended to all rows.
 """
 
 from collections.abc import Mapping, Sequence
