@@ -139,7 +139,7 @@ class StoppedError(Exception):
     """Ends a fit where a test wants it."""
 
 
-def test_grids_that_stay_behind_end_early_and_the_fit_goes_on_to_the_same_bytes(monkeypatch, tmp_path):
+def test_an_early_end_of_grids_has_the_same_bytes_after_a_kill(monkeypatch, tmp_path):
     monkeypatch.setattr(trial, "TRIAL_ROWS", 1000)  # of which 4,500 are many
     choose = trial.choose_model
 
