@@ -104,9 +104,8 @@ def early_end(facts: Mapping[str, Any]) -> dict[str, str]:
     a few far rows may not be learned: one of the last rounds has a loss of 15.6, usually 0.019; solver=lbfgs helps
     """
     solver, exact = facts.get("solver") or {}, facts.get("exact") or {}
-    if exact.get("moved", 0.0) >= SEEN:  # a share of the loss, or of a margin
-        steps = exact["steps"]
-        return {"solver": f"not fully converged in {steps} steps: this alpha leaves too few digits"}
+    if exact.get("moved", 0.0) >= SEEN:
+        return {"solver": f"not fully converged in {exact['steps']} steps: this alpha leaves too few digits"}
     if "worst_round" in solver:
         losses = f"a loss of {solver['worst_round']:.3g}, usually {solver['usual_round']:.2g}"
         return {"solver": f"a few far rows may not be learned: one of the last rounds has {losses}; solver=lbfgs helps"}

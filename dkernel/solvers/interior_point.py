@@ -23,12 +23,12 @@ STEP_SHARE = 0.995  # a step goes this share of the way to the nearest bound
 
 
 def minimize_boxed(K: F64, Y: F64, w: F64, loss: Loss, alpha: float, tolerance: float = 1e-9) -> Reached:
-    """Return a and b for one α; `moved` is then the gap of primal and dual, over the primal.
+    """Return a and b for one α; `moved` is then the gap of primal and dual a row, in the units of the loss.
 
     Parameters
     ----------
     K : Gram matrix of the rows, float64 (n, n);  Y : targets (n, outputs);  w : weights (n,) of sum 1
-    tolerance : of the gap
+    tolerance : of the gap, as a share of the primal
 
     Examples
     --------
@@ -42,8 +42,8 @@ def minimize_boxed(K: F64, Y: F64, w: F64, loss: Loss, alpha: float, tolerance: 
     used = w > 0
     K = K if used.all() else K[np.ix_(used, used)]
     for j in range(Y.shape[1]):
-        solved, b, n, gap = _BoxedProgram(K, Y[used, j], w[used], loss, max(alpha, 1e-14)).run(tolerance)
-        v[:-1][used, j], v[-1, j] = solved, b
+        n, (gap, a, b) = _BoxedProgram(K, Y[used, j], w[used], loss, max(alpha, 1e-14)).run(tolerance)
+        v[:-1][used, j], v[-1, j] = a, b
         steps, worst = max(steps, n), max(worst, gap)
     return Reached(v, steps, worst)
 
@@ -70,17 +70,19 @@ class _BoxedProgram:
         self.beta = self.origin + (self.sign * self.x).sum(axis=0)
         self.Kb = self.K @ self.beta
 
-    def run(self, tolerance: float) -> tuple[F64, float, int, float]:
-        """a, b, the steps, and the gap over the primal objective."""
-        steps, (gap, barriers) = 0, self._gap()
-        while gap > tolerance and barriers > tolerance / 10 and steps < MOST_STEPS:
-            if self._step() < 1e-10:  # steps shorter than that lead nowhere
+    def run(self, tolerance: float) -> tuple[int, tuple[float, F64, float]]:
+        """Return the steps, and of the one with the smallest gap: the gap a row, a and b."""
+        best = np.inf, self.beta / self.alpha, self.b
+        for steps in range(MOST_STEPS + 1):
+            gap, barriers, size = self._gap()
+            best = min(best, (gap * size, self.beta / self.alpha, self.b), key=lambda each: each[0])
+            # A gap that the barriers do not explain is rounding, and further steps would multiply it.
+            if not gap > tolerance or barriers <= gap / 10 or steps == MOST_STEPS or self._step() < 1e-10:
                 break
-            steps, (gap, barriers) = steps + 1, self._gap()
-        return self.beta / self.alpha, self.b, steps, gap
+        return steps, best
 
-    def _gap(self) -> tuple[float, float]:
-        """Shares of the primal: its gap to the dual, and what that would be without rounding.
+    def _gap(self) -> tuple[float, float, float]:
+        """Shares of the primal: its gap to the dual, and what that would be without rounding; the primal a row.
 
         Where nothing is to be paid, as for targets that all lie within epsilon of one number, the primal goes to 0 and
         no gap is a small share of it: it then is one of what half of the digits of targets of deviation 1 cost.
@@ -93,8 +95,9 @@ class _BoxedProgram:
         # The costs of the origin are those of a quantile's lower bound: β⁰ y.
         dual = -norm / 2 - float((self.cost * self.x).sum()) + float(self.origin @ self.y)
         barriers = float((self.x * self.z + self.slack * self.t).sum())
-        size = max(abs(primal), len(self.y) * float(np.sqrt(np.finfo(np.float64).eps)))
-        return abs(primal - dual) / size + abs(float(self.beta.sum())) / len(self.y), barriers / size
+        n = len(self.y)
+        size = max(abs(primal), n * float(np.sqrt(np.finfo(np.float64).eps)))
+        return abs(primal - dual) / size + abs(float(self.beta.sum())) / n, barriers / size, size / n
 
     def _step(self) -> float:
         """One predictor and corrector; the share of the way that was gone."""

@@ -68,6 +68,24 @@ def test_a_strength_that_leaves_few_digits_ends_where_rounding_begins(loss, gap,
     assert found.steps < 30
 
 
+@pytest.mark.parametrize("noise", [0.0, 1e-4, 1e-2])
+@pytest.mark.parametrize("loss", [Quantile(0.5), Quantile(0.9), EpsilonInsensitive(0.01)], ids=lambda loss: loss.text)
+@pytest.mark.parametrize("kernel", ["linear", "polynomial", "smooth"])
+def test_no_strength_ends_above_the_optimum_of_a_larger_one(kernel, loss, noise):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-2.0, 2.0, size=(200, 3))
+    K = {"linear": X @ X.T, "polynomial": (1 + X @ X.T) ** 2, "smooth": rbf_kernel(X, gamma=0.01)}[kernel]
+    t = X[:, 0] * (X[:, 1] if kernel == "polynomial" else 1.0) + X[:, 2]
+    t, w = t / t.std() + noise * rng.normal(size=200), np.full(200, 1 / 200)
+    before = np.zeros(201)
+    for alpha in 10.0 ** -np.arange(0, 11):
+        found = minimize_boxed(K, t[:, None], w, loss, alpha)
+        v = found.v[:, 0]
+        assert found.moved <= 1e-5
+        assert objective(loss, K, t, w, alpha, v) <= objective(loss, K, t, w, alpha, before) + 1e-5
+        before = v
+
+
 @pytest.mark.parametrize("C", [1e-2, 1.0, 1e2, 1e4])
 def test_half_quantiles_are_regression_without_a_tube(C):
     K, _, t = rows()
