@@ -21,17 +21,9 @@ UNNAMED = re.compile(r"\s*|Unnamed: 0|__index_level_\d+__|__null_dask_index__")
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Arguments of the caller, by name; `compute` runs Delayed tasks (the cluster's, where there is one).
+    """Arguments of `open_source`, which says what each means, as readers take them: names are tuples.
 
-    `scan_bytes` is how much of a text file a scanning task looks at together. `kept_as` says what the kept columns of
-    text files become: "types" (numbers where they give the same text again), "numbers" (wherever they are numbers) or
-    "text" (whole numbers, else text). With `quarantine` bad rows are left out and listed, not refused. `kernel` says
-    which features are objects. `categorical` and `missing` say how columns are encoded (`dkernel.data.encoding`),
-    unless `encoding` does, that of a model; `formats` says how dates and numbers that are texts are written. With
-    `holes` missing values are looked for in numbers too. `delimiter` and `no_header` are of CSV; `label_as` says what
-    the label is where its texts are numbers: "numbers", "text", "auto" (text where a whole number has other digits than
-    its own, as 007) or "classes" (and where a fraction has, as 1.50).
-    At most `max_bad_rows` bad rows may be left out of data with a label; bad are labels beside the `classes` too.
+    `classes` are the labels that a sequence as `label_as` names, which then is the type of these.
     """
 
     label: str | None = None
