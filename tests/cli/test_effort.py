@@ -14,6 +14,7 @@ from dkernel.training.ask import Ask
 from dkernel.training.fit import plan
 from dkernel.training.local_stages import LOCAL_STAGES
 from dkernel.training.planning.memory_plan import format_plan
+from tests.combinations import every_two
 
 
 def rows(n=3000, p=3):
@@ -44,8 +45,7 @@ def test_less_effort_tries_fewer_local_stages():
     assert (tried[0], tried[2]) == (["grids"], [*LOCAL_STAGES])
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("effort", EFFORTS)
+@pytest.mark.parametrize(("effort", "weighted"), every_two([*EFFORTS], [False, True]))
 def test_every_effort_fits_more_rows_than_its_first_trials_judge(effort, weighted):
     X, y = rows(6000, 10)
     weight = np.random.default_rng(1).random(6000) + 0.5 if weighted else None

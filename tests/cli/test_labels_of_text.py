@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.combinations import every_two
+
 QUICK = ["--kernel", "gaussian", "--gamma", "1", "--n-components", "16", "--local", "none", "--quiet", "--overwrite"]
 
 
@@ -35,8 +37,7 @@ def test_numbers_are_predicted_of_any_text_that_is_one(run_to, name):
 
 
 @pytest.mark.filterwarnings("ignore:2 bad rows")
-@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
-@pytest.mark.parametrize("labels", [["a", "b", "c"], [0, 1, 2]])
+@pytest.mark.parametrize(("labels", "name"), every_two([["a", "b", "c"], [0, 1, 2]], ["t.csv", "t.parquet"]))
 def test_labels_that_training_had_not_are_bad_rows(run_to, labels, name):
     frame = pd.DataFrame({"x": np.linspace(-1, 1, 60), "y": np.repeat(labels[:2], 30)})
     frame.to_parquet("train.parquet")

@@ -33,7 +33,7 @@ from dkernel.data.source import Source
 from dkernel.errors import DKernelError
 from dkernel.leaf_table import has_leaf
 from dkernel.model.model_file import compute_digest
-from tests.combinations import examples
+from tests.combinations import every_two, examples
 
 # What no row of the training had is told by some doors while they answer, by others with the answers.
 pytestmark = [
@@ -271,7 +271,7 @@ def check_schema(table, schema):
             assert set(schema[name].levels) == words, name
 
 
-@examples(60)
+@examples(40)
 @given(tables())
 def test_the_same_rows_make_one_model_or_are_refused_in_the_same_words(tmp_path_factory, drawn):
     table, shows = drawn
@@ -409,7 +409,7 @@ def test_a_model_scores_the_same_rows_alike_by_any_door(tmp_path_factory, drawn)
 
 
 @pytest.mark.parametrize("twins", TWINS, ids=str)
-@examples(3)
+@examples(2)
 @given(GAPS, SEEDS)
 def test_equal_values_of_another_type_score_alike(tmp_path_factory, twins, gap, seed):
     alike = [make_table({"c": (name, gap)}, seed) for name in twins]
@@ -544,8 +544,7 @@ def find_odd_doors(tmp_path_factory, use, train, new, scale="standard"):
     return find_odd({name: outcome_of(use, in_words=False) for name, use in doors.items()})
 
 
-@pytest.mark.parametrize("scale", ["standard", "none"])
-@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize(("use", "scale"), every_two(USES, ["standard", "none"]))
 @examples(8)
 @given(data=st.data())
 def test_new_rows_are_used_alike_by_any_door_or_refused(tmp_path_factory, use, scale, data):

@@ -11,6 +11,7 @@ from dkernel.data.opening import open_source
 from dkernel.data.paths import expand
 from dkernel.data.store import locate
 from dkernel.errors import DataError
+from tests.combinations import every_two
 from tests.web import serve
 
 ROWS = 400_000  # 9 MB of text, more than what is asked for at one time
@@ -30,7 +31,10 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(params=["none", "silent", "bytes", "unsized", "bare"])
+SERVERS = ["none", "silent", "bytes", "unsized", "bare"]
+
+
+@pytest.fixture(params=SERVERS)
 def site(request, folder):
     """The address of a server that has ranges, or says that it has none, or does not say so, nor how long files are,
     nor their versions.
@@ -40,7 +44,11 @@ def site(request, folder):
         yield f"http://{place}"
 
 
-@pytest.mark.parametrize("name", ["d.csv", "d.csv.gz", "d.parquet", "d.npy", "d.npz", "e.npz"])
+@pytest.mark.parametrize(
+    ("site", "name"),
+    every_two(SERVERS, ["d.csv", "d.csv.gz", "d.parquet", "d.npy", "d.npz", "e.npz"]),
+    indirect=["site"],
+)
 def test_a_server_without_ranges_is_read_as_others(site, folder, name, tmp_path):
     label = "y" if "csv" in name or "parquet" in name else "1"
     source, local = (open_source(f"{place}/{name}", label=label, scratch=tmp_path) for place in (site, folder))

@@ -142,7 +142,7 @@ def test_weights_that_are_too_small_or_too_large_are_refused_as_such(settings):
         assert np.isfinite(machine.fit(X, y, sample_weight=np.full(200, scale)).component_coef_).all()
 
 
-@pytest.mark.parametrize("unit", [2.0**96, 2.0**-66])
+@pytest.mark.parametrize("unit", [2.0**96, pytest.param(2.0**-66, marks=pytest.mark.slow)])
 def test_the_unit_of_the_weights_chooses_no_way(unit):
     """A trial counts rows, not the sum of their weights, which may be beyond 64 bits."""
     X, y = ball(3000)

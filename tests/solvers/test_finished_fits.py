@@ -3,10 +3,13 @@
 Labels of instruments and emulators are known to five digits, so a fit that ends by a constant may end where it begins.
 """
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from dkernel import KernelRegressor
+from tests.combinations import every_two
 
 N, NEW = 3000, 5000
 X = np.random.default_rng(0).uniform(-2.0, 2.0, size=(N + NEW, 3))
@@ -33,9 +36,13 @@ def fit(case, noise, **settings):
     return y, chosen, min(error(machine, y) for machine in given)
 
 
-@pytest.mark.parametrize("noise", LEVELS)
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("loss", ["squared", "huber", pytest.param("quantile", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("loss", "case", "noise"),
+    [
+        *every_two(["squared", "huber"], [*CASES], [*LEVELS]),
+        *(pytest.param("quantile", *each, marks=pytest.mark.slow) for each in product(CASES, LEVELS)),
+    ],
+)
 def test_the_chosen_alpha_is_nearly_the_best_and_intervals_cover(case, noise, loss):
     y, chosen, best = fit(case, noise, solver="exact", loss=loss)
     assert error(chosen, y) <= 1.1 * best
@@ -45,9 +52,9 @@ def test_the_chosen_alpha_is_nearly_the_best_and_intervals_cover(case, noise, lo
 
 
 @pytest.mark.filterwarnings("ignore:solver='lbfgs' was not fully converged in 100")
-@pytest.mark.parametrize("noise", LEVELS[1:3])
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("solver", ["normal", "pcg", "lbfgs", "psgd"])
+@pytest.mark.parametrize(
+    ("solver", "case", "noise"), every_two(["normal", "pcg", "lbfgs", "psgd"], [*CASES], LEVELS[1:3])
+)
 def test_other_solvers_choose_as_well(case, noise, solver):
     """In the median of three draws of few landmarks; "normal", which no default takes, has 1.0 to 1.6 times the best.
 

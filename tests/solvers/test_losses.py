@@ -16,6 +16,7 @@ from dkernel.model import model_file
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import train
+from tests.combinations import every_two
 from tests.streaming.sources import rings, waves
 
 RECIPE = Recipe(
@@ -76,8 +77,10 @@ def spoil(y):
     return np.where(np.arange(len(y)) % 20 == 0, y + 500.0, y)
 
 
-@pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive", "quantile"])
-@pytest.mark.parametrize("solver", ["exact", "psgd", "partial_fit"])
+@pytest.mark.parametrize(
+    ("loss", "solver"),
+    every_two(["huber", "epsilon_insensitive", "quantile"], ["exact", "psgd", "partial_fit"]),
+)
 def test_far_rows_do_not_widen_the_unit_of_a_robust_loss(loss, solver):
     """The unit is that of most rows, by whatever door they come in and in any unit of the label."""
     X, y = waves(3000)
@@ -88,11 +91,15 @@ def test_far_rows_do_not_widen_the_unit_of_a_robust_loss(loss, solver):
         (machine.partial_fit if solver == "partial_fit" else machine.fit)(X, unit * (spoil(y) if spoilt else y))
         return np.sqrt(np.mean((machine.predict(X) / unit - y) ** 2))
 
-    assert error(True) < 1.1 * error(False)
-    assert error(True, 2.0**30) == pytest.approx(error(True), rel=1e-3)
+    spoilt = error(True)
+    assert spoilt < 1.1 * error(False)
+    assert error(True, 2.0**30) == pytest.approx(spoilt, rel=1e-3)
 
 
-@pytest.mark.parametrize("loss", ["huber(0.2)", "epsilon_insensitive", "quantile"])
+@pytest.mark.parametrize(
+    "loss",
+    ["huber(0.2)", *(pytest.param(loss, marks=pytest.mark.slow) for loss in ("epsilon_insensitive", "quantile"))],
+)
 def test_far_rows_do_not_choose_the_kernel_of_a_robust_loss(loss):
     """Candidates are fitted by squares: for half of the seeds far rows had left them no kernel but a flat one."""
     for seed in (0, 4):

@@ -33,7 +33,7 @@ for name in after:
 AFTER = ["fit", "fit of Dask", "partial_fit", "open a CSV", "fit of files"]
 
 
-@pytest.mark.parametrize("before", ["compute", "fit", "fit of files"])
+@pytest.mark.parametrize("before", ["compute", pytest.param("fit", marks=pytest.mark.slow), "fit of files"])
 def test_a_forked_process_works(before, tmp_path):
     (tmp_path / "x.csv").write_text("a,b,y\n" + "".join(f"{i % 7},{i % 11},{i % 5}.5\n" for i in range(300)))
     done = subprocess.run(
