@@ -158,8 +158,13 @@ def _report(error: BaseException, ctx: click.Context) -> None:
     message = mask_urls(message, str(ctx.params))  # a library may have repeated a part of an address
     say(f"dkernel {ctx.info_name}: {message}", err=True)
     if ctx.params.get("json"):
-        kind = type(error).__name__
-        click.echo(json.dumps({"error": {"type": kind, "message": message}, "exit_code": code}))
+        click.echo(json.dumps({"error": {"type": public_name(error), "message": message}, "exit_code": code}))
+
+
+def public_name(error: BaseException) -> str:
+    """Return the name of the class of `dkernel.errors` that an error is one of, or else that of its own."""
+    kinds = (each.__name__ for each in type(error).__mro__ if each.__module__ == DKernelError.__module__)
+    return next(kinds, type(error).__name__)
 
 
 def _again(ctx: click.Context) -> str:

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dkernel.cli.exit_codes import AGAIN, Stopped, exit_code, start_collector
+from dkernel.cli.exit_codes import AGAIN, Stopped, exit_code, public_name, start_collector
 from dkernel.cli.memory_usage import PeakMemory
 from dkernel.cli.say import say
 from dkernel.data.store import is_url, locate, write_whole
@@ -93,7 +93,7 @@ class Record:
                 if code == AGAIN and self.facts.get("job", {}).get("retries_left"):
                     status = "waiting"  # its driver runs it again
                 self.note(status=status, exit_code=code)
-                self.note(error=f"{type(error).__name__}: {error}".removesuffix(": "))
+                self.note(error=f"{public_name(error)}: {error}".removesuffix(": "))
                 raise
 
     def enter(self, where: str | Path, status: str) -> None:
@@ -154,7 +154,7 @@ class Record:
             write(path, record=self.so_far())
             self.note(report=path)
         except Exception as error:
-            self.note(report_error=f"{type(error).__name__}: {error}")
+            self.note(report_error=f"{public_name(error)}: {error}")
             say(f"warning: the report {path} is not written, all else is: {error}", err=True)
 
     def so_far(self) -> dict[str, Any]:

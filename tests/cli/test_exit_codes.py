@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from dkernel import errors
-from dkernel.cli.exit_codes import ExitCodeCommand, Paused, Stopped, exit_code
+from dkernel.cli.exit_codes import ExitCodeCommand, Paused, Stopped, exit_code, public_name
 from dkernel.data.failures import RefusedWorkerError
 from tests.processes import environment
 
@@ -69,6 +69,23 @@ def test_every_error_has_its_code_and_no_traceback(error, code):
     assert result.stdout == ""
     assert len(result.stderr.strip().splitlines()) == 1
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(("error", "code"), CODES, ids=lambda value: type(value).__name__)
+def test_the_answer_names_a_type_that_a_program_can_import(error, code):
+    told = json.loads(CliRunner().invoke(raising(error), ["--json"]).stdout)
+    assert told["exit_code"] == code
+    wanted = "ClusterError" if isinstance(error, RefusedWorkerError) else type(error).__name__
+    assert told["error"]["type"] == wanted
+
+
+def test_no_error_of_the_package_has_a_name_of_its_own_in_an_answer():
+    kinds = [errors.DKernelError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    of_rooms = [kind for kind in kinds if kind.__module__ != errors.__name__]
+    assert RefusedWorkerError in of_rooms
+    assert {public_name(kind.__new__(kind)) for kind in of_rooms} <= {*errors.__all__}
 
 
 def test_every_error_type_has_a_code_on_purpose():

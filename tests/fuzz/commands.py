@@ -13,7 +13,7 @@ from dkernel.cli import main
 
 # What a command may end with, by the type of its error.
 _OF_DATA = ("DataError", "MissingValueError", "TooLargeError", "DamagedFileError", "ModelFileError")
-_OF_OPTIONS = ("RecipeError", "UnsupportedError", "UnregisteredError")
+_OF_OPTIONS = ("RecipeError", "UnsupportedError")
 ENDS = dict.fromkeys(_OF_DATA, 65) | dict.fromkeys(_OF_OPTIONS, 2) | {"MemoryBudgetError": 1}
 SHORTEST, LONGEST = 20, 6000  # characters of a message that says who, what was found and what to do
 
@@ -55,7 +55,7 @@ def command(*words: Any) -> Answer:
 
 def check_error(kind: str, message: str) -> None:
     """An error of dkernel's, in words for people."""
-    found = getattr(errors, "RecipeError" if kind == "UnregisteredError" else kind, None)
+    found = getattr(errors, kind, None)
     assert found is not None, f"untyped error {kind}: {message}"
     assert issubclass(found, errors.DKernelError), f"untyped error {kind}: {message}"
     assert "should not happen" not in message, message

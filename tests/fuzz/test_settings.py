@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import dkernel
 from dkernel import KernelClassifier, KernelRegressor
+from dkernel.cli.exit_codes import public_name
 from dkernel.errors import DKernelError
 from dkernel.model.recipe import Recipe
 from tests.combinations import examples
@@ -66,7 +67,7 @@ def try_settings(data: Dataset, draw: Any) -> None:
                 return
             scores = check_faces(machine, dkernel.load(folder / "m.safetensors"), data.test)
         except DKernelError as error:  # also of rows beyond those of the training, by a kernel of counts
-            refuse(type(error).__name__, str(error))
+            refuse(public_name(error), str(error))
             return
         event("fitted")
         if by_command and {*settings} <= {"task", "seed", *KernelClassifier().get_params()} and draw(st.booleans()):
@@ -114,9 +115,11 @@ def fit_by_estimator(data: Dataset, settings: dict[str, Any], folder: Path, as_a
 def compare_estimator(data: Dataset, settings: dict[str, Any], folder: Path) -> None:
     """An estimator on the same file makes the same recipe and the same bytes."""
     model = dkernel.load(folder / "m.safetensors").model_
-    machine = make_estimator(data, {**settings, "loss": model.recipe.loss, "task": model.task})
-    source = dkernel.open_source(folder / "train.parquet", label=LABEL,
-                                 weight=WEIGHT if data.weight is not None else None)  # fmt: skip
+    reading = {name: settings[name] for name in ("missing", "dates") if name in settings}
+    others = {name: value for name, value in settings.items() if name not in reading}
+    machine = make_estimator(data, {**others, "loss": model.recipe.loss, "task": model.task})
+    weight = WEIGHT if data.weight is not None else None
+    source = dkernel.open_source(folder / "train.parquet", label=LABEL, weight=weight, **reading)
     machine.fit(source)
     again = machine.model_.recipe
     assert again == model.recipe, f"the estimator's recipe: {again}\n{model.recipe}"

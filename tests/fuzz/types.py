@@ -20,8 +20,6 @@ NUMBERS: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "float64": (pa.float64(), float),
     "decimal128": (pa.decimal128(12, 2), decimal.Decimal),
     "decimal256": (pa.decimal256(40, 3), decimal.Decimal),
-    "dictionary of int64": (pa.dictionary(pa.int8(), pa.int64()), int),
-    "dictionary of float64": (pa.dictionary(pa.int32(), pa.float64()), float),
 }
 OTHERS: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "bool": (pa.bool_(), lambda k: k % 2 == 1),
@@ -29,6 +27,8 @@ OTHERS: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "large_string": (pa.large_string(), lambda k: f"é{k % 3}"),
     "string_view": (pa.string_view(), lambda k: f"a view of more than twelve {k % 3}"),
     "binary_view": (pa.binary_view(), lambda k: f"{k % 3}".encode()),
+    "dictionary of int64": (pa.dictionary(pa.int8(), pa.int64()), int),
+    "dictionary of float64": (pa.dictionary(pa.int32(), pa.float64()), float),
     "dictionary of string": (pa.dictionary(pa.int8(), pa.string()), lambda k: f"level {k % 3}"),
     "binary": (pa.binary(), lambda k: f"{k % 3}".encode()),
     "binary not UTF-8": (pa.binary(), lambda k: b"\xff" + bytes([k % 3])),
