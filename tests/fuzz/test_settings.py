@@ -26,6 +26,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # as in the commands
 
 # No data of this room are a reason for these.
 NEVER = ("Cholesky", "was given no landmarks", "should not happen")
+# What an estimator may be given beside a Source, which has its own reading of columns.
+OF_A_SOURCE = {"task", "seed", *KernelClassifier().get_params()} - {"missing", "dates", "formats"}
 KINDS = (st.sampled_from(datasets.WEIGHTS), st.sampled_from(datasets.LABELS), st.integers(0, 999_999))
 
 
@@ -70,7 +72,7 @@ def try_settings(data: Dataset, draw: Any) -> None:
             refuse(public_name(error), str(error))
             return
         event("fitted")
-        if by_command and {*settings} <= {"task", "seed", *KernelClassifier().get_params()} and draw(st.booleans()):
+        if by_command and {*settings} <= OF_A_SOURCE and draw(st.booleans()):
             compare_estimator(data, settings, folder)
         if list(machine.model_.columns) == list(data.test) and draw(st.booleans()):  # not of rows without names
             check_files(data, folder, scores[:, 0], draw(st.sampled_from(["parquet", "csv"])))
@@ -115,11 +117,9 @@ def fit_by_estimator(data: Dataset, settings: dict[str, Any], folder: Path, as_a
 def compare_estimator(data: Dataset, settings: dict[str, Any], folder: Path) -> None:
     """An estimator on the same file makes the same recipe and the same bytes."""
     model = dkernel.load(folder / "m.safetensors").model_
-    reading = {name: settings[name] for name in ("missing", "dates") if name in settings}
-    others = {name: value for name, value in settings.items() if name not in reading}
-    machine = make_estimator(data, {**others, "loss": model.recipe.loss, "task": model.task})
-    weight = WEIGHT if data.weight is not None else None
-    source = dkernel.open_source(folder / "train.parquet", label=LABEL, weight=weight, **reading)
+    machine = make_estimator(data, {**settings, "loss": model.recipe.loss, "task": model.task})
+    source = dkernel.open_source(folder / "train.parquet", label=LABEL,
+                                 weight=WEIGHT if data.weight is not None else None)  # fmt: skip
     machine.fit(source)
     again = machine.model_.recipe
     assert again == model.recipe, f"the estimator's recipe: {again}\n{model.recipe}"
