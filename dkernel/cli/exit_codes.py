@@ -86,6 +86,12 @@ def exit_code(error: BaseException) -> int:
     return next((code for kind, code in _CODES if isinstance(error, kind)), 1)
 
 
+def public_name(error: BaseException) -> str:
+    """Return the name of the class of `dkernel.errors` that an error is one of, or else that of its own."""
+    kinds = (each.__name__ for each in type(error).__mro__ if each.__module__ == DKernelError.__module__)
+    return next(kinds, type(error).__name__)
+
+
 class ExitCodeCommand(Grouped):
     """A command whose errors end in an exit code and one message instead of a traceback."""
 
@@ -159,12 +165,6 @@ def _report(error: BaseException, ctx: click.Context) -> None:
     say(f"dkernel {ctx.info_name}: {message}", err=True)
     if ctx.params.get("json"):
         click.echo(json.dumps({"error": {"type": public_name(error), "message": message}, "exit_code": code}))
-
-
-def public_name(error: BaseException) -> str:
-    """Return the name of the class of `dkernel.errors` that an error is one of, or else that of its own."""
-    kinds = (each.__name__ for each in type(error).__mro__ if each.__module__ == DKernelError.__module__)
-    return next(kinds, type(error).__name__)
 
 
 def _again(ctx: click.Context) -> str:

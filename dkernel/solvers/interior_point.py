@@ -76,7 +76,7 @@ class _BoxedProgram:
         for steps in range(MOST_STEPS + 1):
             gap, barriers, size = self._gap()
             best = min(best, (gap * size, self.beta / self.alpha, self.b), key=lambda each: each[0])
-            # A gap that the barriers do not explain is rounding, and further steps would multiply it.
+            # A gap that the barriers do not explain is rounding, which more steps multiply; tiny steps lead nowhere.
             if not gap > tolerance or barriers <= gap / 10 or steps == MOST_STEPS or self._step() < 1e-10:
                 break
         return steps, best

@@ -84,6 +84,11 @@ def hosts(tmp_path_factory):
         yield Hosts(run, of_client, of_workers, own, file, workers)
 
 
+def run_for_words(hosts, *words, expect):
+    """What a command says, in one line: names that are long break lines elsewhere."""
+    return " ".join(hosts.run(*words, expect=expect).split())
+
+
 def test_cells_are_fitted_to_the_same_bytes(hosts, stripes, run_to, tmp_path):
     job = [*JOB, "--local", "cells(rows=200)"]
     there = ["--out", tmp_path / "there", "--checkpoint", tmp_path / "kept", "--scheduler-file", hosts.scheduler_file]
@@ -106,16 +111,14 @@ def test_the_doctor_finds_no_fault_where_train_works(hosts, stripes):
     assert not [line for line in told.splitlines() if " shared, " in line], told
     (hosts.of_client / "rows.csv.gz").write_bytes(b"not read before the folder is asked for")
     packed = [hosts.of_client / "rows.csv.gz", *job[1:], "--scratch", hosts.of_client]
-    told = hosts.run("dkernel", "doctor", *packed, expect=1)
-    told = " ".join(told.split())  # long names break lines
+    told = run_for_words(hosts, "dkernel", "doctor", *packed, expect=1)
     assert f"{hosts.of_client} is another folder there than on the client" in told
 
 
 def test_data_that_only_the_client_sees_are_named_with_the_worker(hosts, stripes, tmp_path):
     shutil.copy(stripes, hosts.of_client / "rows.parquet")
     job = [hosts.of_client / "rows.parquet", "--out", tmp_path / "m", *JOB, "--scheduler-file", hosts.scheduler_file]
-    told = hosts.run("dkernel", "train", *job, expect=65)
-    told = " ".join(told.split())  # long names break lines
+    told = run_for_words(hosts, "dkernel", "train", *job, expect=65)
     assert f"{hosts.of_client}/rows.parquet: the worker on worker-" in told
     assert "does not see this file, which client does" in told
     assert "`dkernel doctor` checks this" in told
@@ -172,16 +175,14 @@ def copies(hosts, stripes):
 
 def test_a_worker_without_a_copy_of_the_data_is_named(hosts, copies, tmp_path):
     job = [copies, "--out", tmp_path / "m", *JOB, "--scheduler-file", hosts.scheduler_file]
-    told = hosts.run("dkernel", "train", *job, expect=65)
-    told = " ".join(told.split())  # long names break lines
+    told = run_for_words(hosts, "dkernel", "train", *job, expect=65)
     assert f"{copies}: the worker on worker-1 does not see this file, which worker-" in told
 
 
 def test_a_worker_with_another_copy_of_the_data_is_named(hosts, copies, tmp_path):
     hosts.inside(hosts.workers[1], "sh", "-c", f"printf x > {copies}")
     job = [copies, "--out", tmp_path / "m", *JOB, "--scheduler-file", hosts.scheduler_file]
-    told = hosts.run("dkernel", "train", *job, expect=65)
-    told = " ".join(told.split())  # long names break lines
+    told = run_for_words(hosts, "dkernel", "train", *job, expect=65)
     assert f"{copies}: the worker on worker-" in told
     # Either of the two may be the first that reads.
     assert "worker-1 has another file of this name (1 bytes of 20" in told or ") than worker-1 (1 bytes of 20" in told
@@ -192,8 +193,7 @@ def test_stale_copies_of_the_clients_data_are_named(hosts, copies, stripes, tmp_
         hosts.inside(worker, "cp", stripes, copies)  # with the same bytes of another date: nobody can tell
     job = ["dkernel", "train", copies, "--out", tmp_path / "m", *JOB, "--scheduler-file", hosts.scheduler_file]
     command = f"cp -p {stripes} {copies} && exec {' '.join(map(str, job))}"
-    told = hosts.run("sh", "-c", command, expect=65)
-    told = " ".join(told.split())  # long names break lines
+    told = run_for_words(hosts, "sh", "-c", command, expect=65)
     assert f"{copies}: the worker on worker-" in told
     assert "has another file of this name (" in told
     assert ") than client (" in told
